@@ -1,0 +1,77 @@
+// The launch record: everything that a launcher must know to run compiled code, as data. All text fields named "expr"
+// are in the expression language (operator/expression.hpp). Every launch record of a Triton, TileLang, CuTe DSL, cuTile,
+// CUDA C++ or C++ kernel can be written in it; no operator has launch code of its own.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace opforge {
+
+enum class ParamType : std::uint8_t {
+  kPtr, kI8, kI32, kI64, kU32, kU64, kF16, kBF16, kF32, kF64,
+  kBytes,      // an aggregate passed by value: `fields` at their offsets, `size_bytes` in all
+  kTensorMap,  // a 128-byte TMA descriptor, encoded by the launcher from `tensor_map`
+};
+std::size_t param_size_bytes(ParamType type);  // 0 for kBytes
+
+// A TMA tiled descriptor (cuTensorMapEncodeTiled). Lists run from the innermost dim outwards.
+struct TensorMapSpec {
+  std::string base;                       // tensor name, optionally "+ expr" in bytes; or "workspace + expr"
+  std::string element;                    // dtype name of an element, e.g. "bf16"
+  std::vector<std::string> dims;          // expr, elements
+  std::vector<std::string> strides;       // expr, bytes, of dims 1..rank-1
+  std::vector<std::string> box;           // expr, elements
+  std::vector<std::string> element_strides;  // expr; empty: all 1
+  int interleave = 0, swizzle = 0, l2_promotion = 0, oob_fill = 0;  // the driver's enumerators
+};
+
+// One kernel parameter. `value`:
+//   kPtr: "null", "workspace", "workspace + expr", a tensor name, or "name + expr" (bytes); an absent optional is null
+//   other scalars: an expr; text attributes are not allowed. A value that does not fit its type fails the call by name
+//   (so a dim bound as i32 brings its own guard).
+struct Binding {
+  std::string name;              // the parameter's name, for messages and generated code
+  ParamType type = ParamType::kPtr;
+  std::string value;
+  struct Field { std::uint32_t offset_bytes; ParamType type; std::string value; };
+  std::vector<Field> fields;     // kBytes
+  std::uint32_t size_bytes = 0;  // kBytes
+  TensorMapSpec tensor_map;      // kTensorMap
+};
+
+enum class StepKind : std::uint8_t { kKernel, kMemset };
+
+// CPU code: grid[0] counts work items (rows, elements), block[0] is the least number of items given to one call of the
+// block function; the other fields are unused. CUDA: the driver's meaning; an empty expr is 1 (0 for shared_bytes).
+struct LaunchStep {
+  StepKind kind = StepKind::kKernel;
+  std::string entry;                        // kKernel: the source's entry; the artifact maps it to a symbol
+  std::vector<Binding> bindings;
+  std::array<std::string, 3> grid;          // expr
+  std::array<std::string, 3> block;         // expr
+  std::array<std::string, 3> cluster;       // expr; all empty: no cluster
+  std::string shared_bytes;                 // expr, dynamic shared memory
+  bool cooperative = false;
+  bool programmatic = false;                // programmatic dependent launch (stream serialization allowed)
+  std::string memset_target;                // kMemset: as a kPtr value
+  std::string memset_bytes;                 // expr
+  std::string memset_value;                 // expr, a byte
+};
+
+// What must hold for this code to be used. `expr` sees dims, attributes, tunables, tensors and the device.
+struct Guard {
+  std::string expr;
+  std::string reason;  // shown when it fails, e.g. "the last dim of x is not contiguous"
+};
+
+struct LaunchRecord {
+  std::vector<LaunchStep> steps;
+  std::string workspace_bytes;              // expr; empty: 0
+  std::uint32_t workspace_align = 256;
+  std::vector<Guard> guards;
+};
+
+}  // namespace opforge
