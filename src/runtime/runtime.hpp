@@ -1,0 +1,78 @@
+// Dispatch: from a call to a plan. One Runtime holds the sources of artifacts (packs), the forced backend and the plans.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "contract/precondition.hpp"
+#include "runtime/plan.hpp"
+
+namespace opforge {
+
+enum class ProofPolicy : std::uint8_t { kDefault, kRequired, kOff };
+
+struct CallOptions {
+  std::optional<Contract> contract;     // none: the operator's default
+  std::string backend;                  // named in the call: strict
+  ProofPolicy proof = ProofPolicy::kDefault;
+  bool allow_ptx = false;
+  CallerFacts facts;
+  StreamHandle stream = nullptr;
+};
+
+// A candidate and why it was or was not taken; what `explain` prints.
+struct Candidate {
+  std::string source, kernel, variant, backend, target;
+  Tier tier = Tier::kFast;
+  bool taken = false;
+  std::string reason;   // why not; for the taken one, why
+  double median_us = 0; // 0: not measured
+};
+
+struct Explanation {
+  std::string op;
+  Contract asked = Tier::kFast;
+  std::vector<Candidate> candidates;
+  std::string outcome;  // the chosen variant, or the error or reason
+  std::string grade;
+};
+
+// A plan, or the value "cannot run here now".
+using Prepared = std::variant<std::shared_ptr<const Plan>, Unavailable>;
+
+class Runtime {
+ public:
+  Runtime();
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  void add_source(std::shared_ptr<ArtifactSource> source);  // earlier sources win ties
+  std::vector<std::string> operators() const;
+  Result<const Signature*> signature(std::string_view op);
+
+  // Backend for the whole process of calls, best effort; "" returns to the ladder. Unknown names list the valid ones. The
+  // initial value is OPFORGE_BACKEND, read once when the Runtime is made (an unknown name is then reported by each call).
+  Status set_backend(std::string_view name);
+
+  // Dispatch without running. Explains nothing; errors carry the nearest entries.
+  Result<Prepared> prepare(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
+                           const CallOptions& options);
+  // Dispatch by signature (cached plan), take workspace from the {device, stream} pool, run, trace. The hot call.
+  Result<std::optional<Unavailable>> call(std::string_view op, std::span<const TensorView> tensors,
+                                          const ValueMap& attributes, const CallOptions& options);
+  Explanation explain(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
+                      const CallOptions& options);
+  // One digest over every choice for the calls that were prepared so far: two processes with one pack print the same.
+  Digest choices_digest() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace opforge
