@@ -4,7 +4,5 @@
 #include <vector>
 
 namespace opforge {
-namespace {
-#include "launchers.inc"
-}  // namespace
+#include "launchers.inc"  // declares the functions and kRows
 }  // namespace opforge
