@@ -9,25 +9,10 @@
 
 #include "contract/tolerance.hpp"
 #include "operator/kernel.hpp"
+#include "operator/reference.hpp"
 #include "operator/signature.hpp"
 
 namespace opforge {
-
-// A tensor of the reference: dense row-major doubles with the declared rank.
-struct ReferenceTensor {
-  std::vector<std::int64_t> dims;
-  std::vector<double> values;
-  std::vector<double> condition;  // outputs: sum of magnitudes for each element (contract/tolerance.hpp); empty: |value|
-  bool present = true;
-};
-
-// Arguments of a reference by name. Outputs come sized and filled with NaN; kUpdate tensors come with their old values.
-struct ReferenceCall {
-  std::map<std::string, ReferenceTensor, std::less<>> tensors;
-  ValueMap attributes;  // every attribute, defaults filled in
-  ValueMap dims;
-};
-using ReferenceFunction = void (*)(ReferenceCall& call);
 
 // One shape that tests, benchmarks and ahead-of-time builds share.
 enum class CaseUse : std::uint8_t { kTest = 1, kBuild = 2, kBench = 4 };
