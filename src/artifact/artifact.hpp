@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "contract/precondition.hpp"
 #include "operator/launch.hpp"
 #include "operator/signature.hpp"
 #include "target/target.hpp"

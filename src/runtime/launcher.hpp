@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "artifact/artifact.hpp"
+#include "runtime/timer.hpp"
 #include "target/target.hpp"
 
 namespace opforge {
 
-using StreamHandle = void*;  // CUstream for CUDA; null elsewhere
+// StreamHandle (runtime/timer.hpp): CUstream for CUDA; null elsewhere.
 
 // Devices of one kind, their memory, and their streams. All functions are thread-safe; the caller's current device is
 // unchanged afterwards.
@@ -33,6 +34,8 @@ class DeviceApi {
   // Is this stream being captured into a graph, and an id that is the same for the same stream (workspace belongs to it).
   struct StreamState { bool capturing = false; std::uint64_t id = 0; };
   virtual Result<StreamState> stream_state(int ordinal, StreamHandle stream) = 0;
+  // What measuring needs (lives as long as this); null: time is then taken by the host's clock round synchronize().
+  virtual Timer* timer() { return nullptr; }
 };
 
 // Code that is loaded and resolved; kept alive by the plans that use it.
