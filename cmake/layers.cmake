@@ -22,6 +22,16 @@ function(opforge_layer name)
   target_link_libraries(opforge_${name} ${kind} ${arg_DEPENDS})
 endfunction()
 
+# A layer without sources yet is an interface library, which takes only INTERFACE links.
+function(opforge_link_layer name)
+  get_target_property(type opforge_${name} TYPE)
+  if(type STREQUAL INTERFACE_LIBRARY)
+    target_link_libraries(opforge_${name} INTERFACE ${ARGN})
+  else()
+    target_link_libraries(opforge_${name} PUBLIC ${ARGN})
+  endif()
+endfunction()
+
 # In backends/<name>/backend.cmake: opforge_backend(<name> [LAUNCHER <files>] [TOOLCHAIN <files>] [LINK <libraries>]).
 # LAUNCHER files define `Launcher* opforge_launcher_<name>()`, TOOLCHAIN files `Toolchain* opforge_toolchain_<name>()`,
 # both in namespace opforge. Kernel headers live in backends/<name>/include.
