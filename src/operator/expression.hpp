@@ -2,12 +2,18 @@
 //
 //   expr    := or ('?' expr ':' expr)?                      or, and: || &&   comparisons: == != < <= > >=
 //   unary   := '-' '!'            binary: + - * / %          / and % on integers truncate toward zero
+//   Comparisons do not chain (a < b < c is refused: write a < b && b < c).
 //   primary := integer | float | 'text' | symbol | function '(' expr, ... ')' | '(' expr ')'
 //   symbol  := [A-Za-z_][A-Za-z0-9_]* ('.' [A-Za-z_][A-Za-z0-9_]*)*
 //   function: ceil_div(a,b) min max abs next_pow2(a) log2(a) (floor, integers > 0) round_up(a,b) float(a) int(a) sqrt(a) rsqrt(a)
 //
+//   min and max take two or more arguments; ceil_div rounds towards +infinity; round_up(a,b) wants b > 0; next_pow2 of 0
+//   and 1 is 1; int(a) truncates and refuses what does not fit.
+//
 // Integers are 64-bit and checked: overflow and division by zero are errors that name the expression. Mixing an integer
-// and a float gives a float. `&&`, `||` and `?:` evaluate only the side they need.
+// and a float gives a float; floats follow IEEE (1.0 / 0 is infinity). `&&`, `||` and `?:` evaluate only the side they need,
+// and their conditions are integers. Texts only compare with == and !=. At most 65,535 characters and 100 levels deep.
+// Parts made of constants alone are evaluated when parsed, so that "1 / 0" is a parse error.
 //
 // Symbols, by convention: dims ("M"), attributes ("eps"), tunables ("THREADS"), dtype variables as text ("T" == 'bf16');
 // of a tensor x: x.dim0, x.stride0 (elements), x.align (largest power of two that divides the address, at most 256),
@@ -45,12 +51,17 @@ class Expression {
   const std::string& text() const { return text_; }
 
  private:
-  struct Node;
+  struct Program;
+  friend class ExpressionParser;
+  friend class ExpressionRun;
   std::string text_;
   std::vector<std::string> symbols_;
-  std::shared_ptr<const Node> root_;
+  std::shared_ptr<const Program> program_;
 };
 
 SymbolLookup lookup_in(const ValueMap& values);  // the map must outlive the result
+
+// A letter or '_', then letters, digits and '_': what a dim, attribute or tunable may be called.
+bool is_identifier(std::string_view text);
 
 }  // namespace opforge

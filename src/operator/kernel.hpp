@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "contract/precondition.hpp"
@@ -24,6 +26,14 @@ struct Tunable {
   // is taken. Larger is more special. It may not change bits.
   bool specialisation = false;
 };
+
+// The default of a tunable at a call: `initial` evaluated and clamped to the nearest of `values` (the smaller of two equally
+// near; ascending, not empty). An empty `initial` is the first value. Shared by dispatch, builds and the tuner, so that all
+// agree on which variant is the default.
+Result<std::int64_t> initial_value(const Tunable& tunable, const SymbolLookup& lookup);
+Result<std::int64_t> initial_value(std::string_view initial, std::span<const std::int64_t> values,
+                                   const SymbolLookup& lookup);
+std::int64_t nearest_listed(std::span<const std::int64_t> values, std::int64_t wanted);
 
 // A device that a kernel can run on. Architectures are vendor numbers (90 for sm_90a, 80 for sm_80); 0 = no limit.
 struct Requirement {

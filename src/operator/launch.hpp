@@ -4,9 +4,14 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "operator/expression.hpp"
 
 namespace opforge {
 
@@ -15,7 +20,10 @@ enum class ParamType : std::uint8_t {
   kBytes,      // an aggregate passed by value: `fields` at their offsets, `size_bytes` in all
   kTensorMap,  // a 128-byte TMA descriptor, encoded by the launcher from `tensor_map`
 };
-std::size_t param_size_bytes(ParamType type);  // 0 for kBytes
+std::size_t param_size_bytes(ParamType type);  // 8 for kPtr, 128 for kTensorMap, 0 for kBytes
+std::string_view param_type_name(ParamType type);  // "ptr", "i32", "bf16", "bytes", "tensor_map", ...
+bool is_integer_param(ParamType type);             // kI8 .. kU64
+bool is_float_param(ParamType type);               // kF16 .. kF64
 
 // A TMA tiled descriptor (cuTensorMapEncodeTiled). Lists run from the innermost dim outwards.
 struct TensorMapSpec {
@@ -41,6 +49,20 @@ struct Binding {
   std::uint32_t size_bytes = 0;  // kBytes
   TensorMapSpec tensor_map;      // kTensorMap
 };
+
+// A parsed pointer value: null, the workspace or a tensor, and a number of bytes to add.
+struct PointerValue {
+  enum class Base : std::uint8_t { kNull, kWorkspace, kTensor };
+  Base base = Base::kNull;
+  std::string tensor;    // kTensor
+  Expression add_bytes;  // 0 when none was written
+};
+// kInvalidDeclaration for anything but the forms above (Binding, kPtr).
+Result<PointerValue> parse_pointer(std::string_view text);
+
+// Does `value` fit a scalar parameter of this type? Integers want an integer in range; floats take integers too, and a finite
+// value that would become infinite does not fit. kInvalidArgument says what came and what fits.
+Status check_fits(ParamType type, const Value& value);
 
 enum class StepKind : std::uint8_t { kKernel, kMemset };
 
@@ -73,5 +95,14 @@ struct LaunchRecord {
   std::uint32_t workspace_align = 256;
   std::vector<Guard> guards;
 };
+
+// Where an expression of a record stands: each place has its own rules in a DETERMINISTIC kernel.
+enum class ExprPlace : std::uint8_t {
+  kGrid, kGeometry /* block, cluster, shared bytes */, kPointer, kInteger, kFloat, kTensorMap, kMemset, kWorkspace, kGuard,
+};
+// Calls `visit` for every non-empty expression (of pointer values: the text as written), with a name for messages such as
+// "step 0: grid[1]". Stops at the first error and returns it.
+using ExprVisitor = std::function<Status(ExprPlace place, const std::string& text, const std::string& where)>;
+Status visit_expressions(const LaunchRecord& record, const ExprVisitor& visit);
 
 }  // namespace opforge

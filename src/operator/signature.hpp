@@ -1,14 +1,16 @@
 // What a call needs to know of an operator. This part of a declaration travels in packs.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "contract/tier.hpp"
+#include "operator/expression.hpp"
 #include "operator/value.hpp"
 #include "tensor/view.hpp"
 
@@ -67,16 +69,37 @@ struct BoundCall {
 
 // Check rank, dtype, dims ("N is 4096 in x but 4095 in w"), device (all the same), attributes (range, choices), overlap of
 // outputs with anything not declared to alias, null data, sizes. `attributes` may leave out those with defaults.
+// - A tensor of rank 0 counts as [1] where a dim is declared. Dims of extent 1, and all dims of an empty tensor, get the
+//   stride that a contiguous tensor would have there, so that guards on strides do not see meaningless values.
+// - Tensors with the same leading "...M" must have the same dims there; M is their product (1 when there are none).
+//   kUnavailable, naming the tensor and its strides, when they cannot be seen as one dim.
+// - Outputs may share memory with another tensor only as declared by may_alias, with the same data, dims and strides;
+//   views that interleave without sharing an element are fine. An output whose own elements share memory is refused.
+// - A symbol that only absent tensors have is 0; a dtype variable that only they have takes the first combination.
+// Everything else that is wrong is kInvalidArgument.
 Result<BoundCall> bind_call(const Signature& signature, std::span<const TensorView> tensors, const ValueMap& attributes);
 
-// Symbols that an expression over a call may use: dims, attributes, dtype variables, tensor properties (x.dim0, ...).
-// `pointer_properties` false leaves x.align unresolved (prepare without data).
+// The attributes part of bind_call: defaults filled in, integers converted where a float is declared.
+Result<ValueMap> bind_attributes(const Signature& signature, const ValueMap& attributes);
+
+bool is_dtype_variable(std::string_view dtype);        // not the name of a dtype
+// "M" of "...M"; empty for any other text.
+std::string_view leading_symbol(std::string_view dim);
+// The dims that are plain symbols, "..." taken off, each once, in order of appearance: the keys of BoundCall::dims.
+std::vector<std::string> dim_symbols(const Signature& signature);
+std::vector<std::string> dtype_variables(const Signature& signature);  // each once, in order of appearance
+
+// Symbols that an expression over a call may use: dims, attributes, dtype variables as text and T.itemsize, and of each
+// tensor x: x.dim0.., x.stride0.. (elements), x.align, x.itemsize, x.dtype (text), x.dtype_code (value of the enum), x.rank
+// (declared), x.present. x.align is 256 where data is null. An absent tensor has dims and strides 0 and align 256.
+// Tunables and device properties are added by the caller.
 class CallSymbols {
  public:
   CallSymbols(const Signature& signature, const BoundCall& call);
-  void add(std::string_view symbol, Value value);
+  void add(std::string_view symbol, Value value);  // replaces
   void add(const ValueMap& values);
   const Value* find(std::string_view symbol) const;
+  SymbolLookup lookup() const;  // this must outlive the result
 
  private:
   std::map<std::string, Value, std::less<>> values_;
