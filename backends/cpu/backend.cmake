@@ -1,0 +1,1 @@
+opforge_backend(cpu LAUNCHER launcher.cc loader.cc LINK TBB::tbb)
