@@ -1,0 +1,4 @@
+# CUDA: cubins and PTX through the driver, CUDA C++ through NVRTC. Both are opened at run time; no toolkit is needed to build.
+opforge_backend(cuda
+  LAUNCHER driver.cc device.cc cubin.cc launcher.cc timer.cc
+  LINK opforge_deps_fmt)
