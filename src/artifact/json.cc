@@ -1,4 +1,4 @@
-// JSON forms of manifests, launch records and signatures: FlatBuffers' own, of the schema that packs use.
+// JSON forms of manifests and launch records: FlatBuffers' own, of the schema that packs use.
 #include <flatbuffers/idl.h>
 #include <fmt/format.h>
 
@@ -107,18 +107,6 @@ Result<LaunchRecord> launch_from_json(std::string_view json) {
   return from_json<fb::LaunchRecord>(
       json, "opforge.fb.LaunchRecord", "launch record",
       [](FlatReader& reader, const fb::LaunchRecord* record) { return reader.launch(record); });
-}
-
-Result<std::string> signature_to_json(const Signature& signature) {
-  return to_json("opforge.fb.Signature", "signature", [&](flatbuffers::FlatBufferBuilder& builder) {
-    return FlatWriter(builder).signature(signature);
-  });
-}
-
-Result<Signature> signature_from_json(std::string_view json) {
-  return from_json<fb::Signature>(
-      json, "opforge.fb.Signature", "signature",
-      [](FlatReader& reader, const fb::Signature* signature) { return reader.signature(signature); });
 }
 
 }  // namespace opforge

@@ -52,8 +52,5 @@ Result<Artifact> manifest_from_json(std::string_view json);
 // A launch record alone, as JSON (the fixtures of the DSL probes are written so).
 Result<std::string> launch_to_json(const LaunchRecord& record);
 Result<LaunchRecord> launch_from_json(std::string_view json);
-// A signature alone, as JSON. Attribute limits keep 12 significant digits.
-Result<std::string> signature_to_json(const Signature& signature);
-Result<Signature> signature_from_json(std::string_view json);
 
 }  // namespace opforge
