@@ -12,10 +12,14 @@ constexpr const char* kWhere = "operator/bind_call";
 
 std::string_view type_name(AttrType type) {
   switch (type) {
-    case AttrType::kInt: return "an integer";
-    case AttrType::kFloat: return "a number";
-    case AttrType::kBool: return "0 or 1";
-    case AttrType::kText: return "a text";
+    case AttrType::kInt:
+      return "an integer";
+    case AttrType::kFloat:
+      return "a number";
+    case AttrType::kBool:
+      return "0 or 1";
+    case AttrType::kText:
+      return "a text";
   }
   return "";
 }

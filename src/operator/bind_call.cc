@@ -57,10 +57,10 @@ class Binder {
  private:
   template <class... Args>
   tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) const {
-    return fail(Code::kInvalidArgument,
-                fmt::format("{}: {}", signature_.name,
-                            fmt::format(format, std::forward<Args>(args)...)),
-                kWhere);
+    return fail(
+        Code::kInvalidArgument,
+        fmt::format("{}: {}", signature_.name, fmt::format(format, std::forward<Args>(args)...)),
+        kWhere);
   }
 
   // Count, presence, shape, device: what needs no other tensor's dims.
@@ -113,8 +113,7 @@ class Binder {
       if (seen->second == dtype) continue;
       return wrong("{} and {} have one dtype, {}: it is {} in {} but {} in {}; allowed: {}",
                    from[argument.dtype], argument.name, argument.dtype, dtype_name(seen->second),
-                   from[argument.dtype], dtype_name(dtype), argument.name,
-                   combos_text(signature_));
+                   from[argument.dtype], dtype_name(dtype), argument.name, combos_text(signature_));
     }
     for (const DTypeCombo& combo : signature_.dtypes) {
       const bool fits = std::all_of(call_.dtypes.begin(), call_.dtypes.end(), [&](const auto& d) {
@@ -195,7 +194,8 @@ class Binder {
     collapsed.dims[0] = rows;
     collapsed.strides[0] = stride;
     for (int d = 0; d < trailing; ++d) {
-      collapsed.dims[static_cast<std::size_t>(d + 1)] = view.dims[static_cast<std::size_t>(count + d)];
+      collapsed.dims[static_cast<std::size_t>(d + 1)] =
+          view.dims[static_cast<std::size_t>(count + d)];
       collapsed.strides[static_cast<std::size_t>(d + 1)] =
           view.strides[static_cast<std::size_t>(count + d)];
     }
@@ -206,7 +206,8 @@ class Binder {
   Status bind_dims(const TensorArg& argument, const TensorView& view) {
     for (std::size_t d = 0; d < argument.dims.size(); ++d) {
       const std::string_view leading = leading_symbol(argument.dims[d]);
-      const std::string_view symbol = leading.empty() ? std::string_view(argument.dims[d]) : leading;
+      const std::string_view symbol =
+          leading.empty() ? std::string_view(argument.dims[d]) : leading;
       if (!is_identifier(symbol)) continue;
       const auto [seen, is_new] = symbols_.emplace(symbol, Seen{view.dims[d], argument.name});
       if (is_new || seen->second.value == view.dims[d]) continue;
@@ -224,7 +225,8 @@ class Binder {
       if (view.dims[i] == 1 || empty) view.strides[i] = dense;
       const std::int64_t extent = std::max<std::int64_t>(view.dims[i], 1);
       std::int64_t next = 0;
-      // Only of a view that spans the whole address space: any stride will do for the dims of 1 outside it.
+      // Only of a view that spans the whole address space: any stride will do for the dims of 1
+      // outside it.
       dense = __builtin_mul_overflow(view.strides[i], extent, &next) ? view.strides[i] : next;
     }
   }
@@ -274,9 +276,10 @@ class Binder {
       const TensorArg& argument = signature_.tensors[i];
       if (argument.access == Access::kRead || !output.present()) continue;
       if (may_overlap_itself(output)) {
-        return wrong("output {} ({}) has elements that share memory: give it memory of its own for "
-                     "each element",
-                     argument.name, describe(output));
+        return wrong(
+            "output {} ({}) has elements that share memory: give it memory of its own for "
+            "each element",
+            argument.name, describe(output));
       }
       for (std::size_t j = 0; j < call_.tensors.size(); ++j) {
         // A pair of outputs is looked at once.

@@ -26,9 +26,9 @@ Result<const Operator*> Catalogue::get(std::string_view name) const {
   if (const Operator* op = find(name)) return op;
   std::vector<std::string> known;
   for (const auto& [key, op] : operators_) known.push_back(key);
-  const std::string offer = known.empty()
-                                ? std::string("there are no operators here")
-                                : fmt::format("did you mean {}?", join(nearest_names(name, known), ", "));
+  const std::string offer =
+      known.empty() ? std::string("there are no operators here")
+                    : fmt::format("did you mean {}?", join(nearest_names(name, known), ", "));
   return fail(Code::kNotFound, fmt::format("there is no operator '{}'; {}", name, offer),
               "operator/catalogue");
 }

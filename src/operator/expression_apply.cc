@@ -34,12 +34,18 @@ double as_double(const ExprScalar& value) {
 template <class T>
 bool compare(ExprOp op, const T& left, const T& right) {
   switch (op) {
-    case ExprOp::kEqual: return left == right;
-    case ExprOp::kNotEqual: return left != right;
-    case ExprOp::kLess: return left < right;
-    case ExprOp::kLessEqual: return left <= right;
-    case ExprOp::kGreater: return left > right;
-    default: return left >= right;
+    case ExprOp::kEqual:
+      return left == right;
+    case ExprOp::kNotEqual:
+      return left != right;
+    case ExprOp::kLess:
+      return left < right;
+    case ExprOp::kLessEqual:
+      return left <= right;
+    case ExprOp::kGreater:
+      return left > right;
+    default:
+      return left >= right;
   }
 }
 
@@ -126,8 +132,10 @@ const char* root(bool reciprocal, ExprScalar& value) {
 const char* integer_function(ExprFunction function, ExprScalar* arguments) {
   ExprScalar& first = arguments[0];
   switch (function) {
-    case ExprFunction::kCeilDiv: return ceil_div(first, arguments[1].integer);
-    case ExprFunction::kRoundUp: return round_up(first, arguments[1].integer);
+    case ExprFunction::kCeilDiv:
+      return ceil_div(first, arguments[1].integer);
+    case ExprFunction::kRoundUp:
+      return round_up(first, arguments[1].integer);
     case ExprFunction::kLog2:
       if (first.integer <= 0) return "log2 needs an integer above 0";
       first.integer = std::bit_width(static_cast<std::uint64_t>(first.integer)) - 1;
@@ -135,8 +143,8 @@ const char* integer_function(ExprFunction function, ExprScalar* arguments) {
     default:
       if (first.integer < 0) return "next_pow2 needs an integer of at least 0";
       if (first.integer > (std::int64_t{1} << 62)) return kOverflow;
-      first.integer = static_cast<std::int64_t>(std::bit_ceil(
-          static_cast<std::uint64_t>(first.integer)));
+      first.integer =
+          static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(first.integer)));
       return nullptr;
   }
 }
@@ -178,11 +186,20 @@ const char* apply_binary(ExprOp op, ExprScalar& left, const ExprScalar& right) {
     return nullptr;
   }
   switch (op) {
-    case ExprOp::kAdd: set_float(left, a + b); return nullptr;
-    case ExprOp::kSubtract: set_float(left, a - b); return nullptr;
-    case ExprOp::kMultiply: set_float(left, a * b); return nullptr;
-    case ExprOp::kDivide: set_float(left, a / b); return nullptr;
-    default: return "% needs integers";
+    case ExprOp::kAdd:
+      set_float(left, a + b);
+      return nullptr;
+    case ExprOp::kSubtract:
+      set_float(left, a - b);
+      return nullptr;
+    case ExprOp::kMultiply:
+      set_float(left, a * b);
+      return nullptr;
+    case ExprOp::kDivide:
+      set_float(left, a / b);
+      return nullptr;
+    default:
+      return "% needs integers";
   }
 }
 
@@ -192,19 +209,27 @@ const char* apply_function(ExprFunction function, ExprScalar* arguments, std::si
   }
   ExprScalar& first = arguments[0];
   switch (function) {
-    case ExprFunction::kMin: return minmax(true, arguments, count);
-    case ExprFunction::kMax: return minmax(false, arguments, count);
-    case ExprFunction::kFloat: set_float(first, as_double(first)); return nullptr;
-    case ExprFunction::kInt: return to_int(first);
-    case ExprFunction::kSqrt: return root(false, first);
-    case ExprFunction::kRsqrt: return root(true, first);
+    case ExprFunction::kMin:
+      return minmax(true, arguments, count);
+    case ExprFunction::kMax:
+      return minmax(false, arguments, count);
+    case ExprFunction::kFloat:
+      set_float(first, as_double(first));
+      return nullptr;
+    case ExprFunction::kInt:
+      return to_int(first);
+    case ExprFunction::kSqrt:
+      return root(false, first);
+    case ExprFunction::kRsqrt:
+      return root(true, first);
     case ExprFunction::kAbs:
       if (first.kind == Kind::kFloat) {
         first.number = std::fabs(first.number);
         return nullptr;
       }
       return first.integer < 0 ? apply_unary(ExprOp::kNegate, first) : nullptr;
-    default: break;
+    default:
+      break;
   }
   for (std::size_t i = 0; i < count; ++i) {
     if (arguments[i].kind != Kind::kInt) return kNeedsInteger;
@@ -213,9 +238,9 @@ const char* apply_function(ExprFunction function, ExprScalar* arguments, std::si
 }
 
 std::string_view function_name(ExprFunction function) {
-  static constexpr std::array<std::string_view, 11> kNames{
-      "ceil_div", "min", "max", "abs", "next_pow2", "log2", "round_up", "float", "int", "sqrt",
-      "rsqrt"};
+  static constexpr std::array<std::string_view, 11> kNames{"ceil_div",  "min",  "max",      "abs",
+                                                           "next_pow2", "log2", "round_up", "float",
+                                                           "int",       "sqrt", "rsqrt"};
   return kNames[static_cast<std::size_t>(function)];
 }
 

@@ -257,8 +257,7 @@ class ExpressionParser {
 
   bool parse_primary() {
     const char next = peek();
-    const bool point_first =
-        next == '.' && at_ + 1 < text_.size() && is_digit(text_[at_ + 1]);
+    const bool point_first = next == '.' && at_ + 1 < text_.size() && is_digit(text_[at_ + 1]);
     if (is_digit(next) || point_first) return parse_number();
     if (next == '\'') return parse_text();
     if (take("(")) {
@@ -379,8 +378,6 @@ class ExpressionParser {
   std::uint32_t label_ = 0;           // where the last jump lands
 };
 
-Result<Expression> Expression::parse(std::string_view text) {
-  return ExpressionParser(text).run();
-}
+Result<Expression> Expression::parse(std::string_view text) { return ExpressionParser(text).run(); }
 
 }  // namespace opforge

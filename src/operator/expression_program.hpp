@@ -1,5 +1,6 @@
-// The compiled form of an expression: a postfix program with jumps. No recursion when it runs and none when it is freed, so
-// that a long expression cannot overflow the stack. Internal to src/operator/expression*.cc.
+// The compiled form of an expression: a postfix program with jumps. No recursion when it runs and
+// none when it is freed, so that a long expression cannot overflow the stack. Internal to
+// src/operator/expression*.cc.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +13,43 @@
 namespace opforge {
 
 enum class ExprOp : std::uint8_t {
-  kPushInt, kPushFloat, kPushText, kPushSymbol,
-  kNegate, kNot,
-  kAdd, kSubtract, kMultiply, kDivide, kRemainder,
-  kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual,
-  kJump,            // to `target`
-  kJumpIfFalse,     // pop the condition; jump to `target` when it is 0
-  kAndJump,         // top 0: leave 0 and jump; else pop it
-  kOrJump,          // top not 0: leave 1 and jump; else pop it
-  kToBool,          // top becomes 0 or 1
-  kCall,            // `function` with `count` arguments
+  kPushInt,
+  kPushFloat,
+  kPushText,
+  kPushSymbol,
+  kNegate,
+  kNot,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kRemainder,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kJump,         // to `target`
+  kJumpIfFalse,  // pop the condition; jump to `target` when it is 0
+  kAndJump,      // top 0: leave 0 and jump; else pop it
+  kOrJump,       // top not 0: leave 1 and jump; else pop it
+  kToBool,       // top becomes 0 or 1
+  kCall,         // `function` with `count` arguments
 };
 
 enum class ExprFunction : std::uint8_t {
-  kCeilDiv, kMin, kMax, kAbs, kNextPow2, kLog2, kRoundUp, kFloat, kInt, kSqrt, kRsqrt,
+  kCeilDiv,
+  kMin,
+  kMax,
+  kAbs,
+  kNextPow2,
+  kLog2,
+  kRoundUp,
+  kFloat,
+  kInt,
+  kSqrt,
+  kRsqrt,
 };
 
 struct ExprInstruction {

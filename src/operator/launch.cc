@@ -16,8 +16,17 @@ struct ParamRow {
   std::string_view name;
   std::size_t size_bytes;
 };
-constexpr std::array<ParamRow, 12> kParams{{{"ptr", 8}, {"i8", 1}, {"i32", 4}, {"i64", 8}, {"u32", 4}, {"u64", 8},
-                                            {"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8}, {"bytes", 0},
+constexpr std::array<ParamRow, 12> kParams{{{"ptr", 8},
+                                            {"i8", 1},
+                                            {"i32", 4},
+                                            {"i64", 8},
+                                            {"u32", 4},
+                                            {"u64", 8},
+                                            {"f16", 2},
+                                            {"bf16", 2},
+                                            {"f32", 4},
+                                            {"f64", 8},
+                                            {"bytes", 0},
                                             {"tensor_map", 128}}};
 
 struct IntegerRange {
@@ -26,23 +35,31 @@ struct IntegerRange {
 
 IntegerRange integer_range(ParamType type) {
   switch (type) {
-    case ParamType::kI8: return {-128, 127};
+    case ParamType::kI8:
+      return {-128, 127};
     case ParamType::kI32:
       return {std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()};
-    case ParamType::kU32: return {0, std::numeric_limits<std::uint32_t>::max()};
+    case ParamType::kU32:
+      return {0, std::numeric_limits<std::uint32_t>::max()};
     // Values are signed 64-bit, so the upper half of u64 cannot be written.
-    case ParamType::kU64: return {0, std::numeric_limits<std::int64_t>::max()};
-    default: return {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
+    case ParamType::kU64:
+      return {0, std::numeric_limits<std::int64_t>::max()};
+    default:
+      return {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
   }
 }
 
 // The largest magnitude that does not round to infinity.
 double float_limit(ParamType type) {
   switch (type) {
-    case ParamType::kF16: return 65519.99;                 // half way from 65504 to 2^16, exclusive
-    case ParamType::kBF16: return 0x1.fefffffffp127;       // half way from the largest to 2^128, exclusive
-    case ParamType::kF32: return 0x1.fffffefffffffp127;
-    default: return std::numeric_limits<double>::max();
+    case ParamType::kF16:
+      return 65519.99;  // half way from 65504 to 2^16, exclusive
+    case ParamType::kBF16:
+      return 0x1.fefffffffp127;  // half way from the largest to 2^128, exclusive
+    case ParamType::kF32:
+      return 0x1.fffffefffffffp127;
+    default:
+      return std::numeric_limits<double>::max();
   }
 }
 
@@ -86,7 +103,8 @@ class Walk {
       }
       return {};
     }
-    if (binding.type != ParamType::kTensorMap) return one(place_of(binding.type), binding.value, what);
+    if (binding.type != ParamType::kTensorMap)
+      return one(place_of(binding.type), binding.value, what);
     const TensorMapSpec& map = binding.tensor_map;
     OPFORGE_TRY(one(ExprPlace::kPointer, map.base, what + ", base"));
     OPFORGE_TRY(list(map.dims, what + ", dims"));
@@ -125,7 +143,9 @@ Result<PointerValue> parse_pointer(std::string_view text) {
   if (!is_identifier(base)) {
     return fail(Code::kInvalidDeclaration,
                 fmt::format("pointer value '{}': expected null, workspace or a tensor's name, "
-                            "optionally followed by '+ <bytes>'", text), kWhere);
+                            "optionally followed by '+ <bytes>'",
+                            text),
+                kWhere);
   }
   PointerValue value;
   if (base == "workspace") {
@@ -148,7 +168,8 @@ Status check_fits(ParamType type, const Value& value) {
   const auto wrong = [&](std::string_view expected) {
     return fail(Code::kInvalidArgument,
                 fmt::format("{} does not fit a parameter of type {}: {}", to_string(value),
-                            param_type_name(type), expected), kWhere);
+                            param_type_name(type), expected),
+                kWhere);
   };
   const auto* integer = std::get_if<std::int64_t>(&value);
   const auto* number = std::get_if<double>(&value);
@@ -156,12 +177,14 @@ Status check_fits(ParamType type, const Value& value) {
   if (is_integer_param(type)) {
     if (!integer) return wrong("an integer is needed");
     const auto [least, most] = integer_range(type);
-    if (*integer < least || *integer > most) return wrong(fmt::format("it holds {} to {}", least, most));
+    if (*integer < least || *integer > most)
+      return wrong(fmt::format("it holds {} to {}", least, most));
     return {};
   }
   if (is_float_param(type)) {
     const double amount = integer ? static_cast<double>(*integer) : *number;
-    if (std::isfinite(amount) && std::fabs(amount) > float_limit(type)) return wrong("it would become infinite");
+    if (std::isfinite(amount) && std::fabs(amount) > float_limit(type))
+      return wrong("it would become infinite");
     return {};
   }
   return wrong("it takes no scalar");

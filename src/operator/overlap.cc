@@ -13,7 +13,8 @@ Wide stride_bytes(const TensorView& view, int dim) {
   return bytes < 0 ? -bytes : bytes;
 }
 
-// Bytes that a view covers when positions are taken modulo `period`; 0 when dims that do not vanish reach over it.
+// Bytes that a view covers when positions are taken modulo `period`; 0 when dims that do not vanish
+// reach over it.
 Wide extent_within(const TensorView& view, Wide period) {
   Wide extent = static_cast<Wide>(itemsize(view.dtype));
   for (int d = 0; d < view.rank; ++d) {

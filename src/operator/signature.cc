@@ -29,7 +29,13 @@ const AttrArg* find_attribute(const Signature& signature, std::string_view name)
   return nullptr;
 }
 
-bool is_dtype_variable(std::string_view dtype) { return !parse_dtype(dtype); }
+// Not through parse_dtype: its refusal builds a message.
+bool is_dtype_variable(std::string_view dtype) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (dtype_name(static_cast<DType>(i)) == dtype) return false;
+  }
+  return true;
+}
 
 std::string_view leading_symbol(std::string_view dim) {
   return dim.starts_with("...") ? dim.substr(3) : std::string_view{};
@@ -59,6 +65,12 @@ std::vector<std::string> dtype_variables(const Signature& signature) {
     if (is_dtype_variable(tensor.dtype)) add_once(variables, tensor.dtype);
   }
   return variables;
+}
+
+const std::vector<std::string>& device_symbols() {
+  static const std::vector<std::string> kSymbols{"device.sm_count", "device.shared_bytes",
+                                                 "device.warp_size"};
+  return kSymbols;
 }
 
 namespace {

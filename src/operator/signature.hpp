@@ -89,6 +89,9 @@ std::string_view leading_symbol(std::string_view dim);
 std::vector<std::string> dim_symbols(const Signature& signature);
 std::vector<std::string> dtype_variables(const Signature& signature);  // each once, in order of appearance
 
+// The device properties that launch records may use; whoever evaluates one adds them all, from a DeviceInfo.
+const std::vector<std::string>& device_symbols();  // "device.sm_count", "device.shared_bytes", "device.warp_size"
+
 // Symbols that an expression over a call may use: dims, attributes, dtype variables as text and T.itemsize, and of each
 // tensor x: x.dim0.., x.stride0.. (elements), x.align, x.itemsize, x.dtype (text), x.dtype_code (value of the enum), x.rank
 // (declared), x.present. x.align is 256 where data is null. An absent tensor has dims and strides 0 and align 256.
