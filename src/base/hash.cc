@@ -126,7 +126,7 @@ std::uint64_t fast_hash(const void* data, std::size_t size_bytes, std::uint64_t 
                           k2 = 0x8ebc6af09c88c6e3ULL;
   const auto* p = static_cast<const unsigned char*>(data);
   std::size_t left = size_bytes;
-  std::uint64_t hash = seed ^ k0;
+  std::uint64_t hash = mix(seed ^ k0, k1);  // mixed first: a seed must not look like a changed word
   while (left >= 16) {
     hash = mix(read_u64(p) ^ k1, read_u64(p + 8) ^ hash);
     p += 16;

@@ -14,7 +14,7 @@ bool parse_arch(std::string_view text, Target& target) {
   }
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target.arch);
   return error == std::errc{} && end == text.data() + text.size() && text.size() >= 2 &&
-         text.size() <= 3 && text.front() != '0';
+         text.size() <= 3 && text.front() >= '1' && text.front() <= '9';
 }
 
 std::string capability(int arch) {

@@ -134,11 +134,13 @@ Status check_shape(const TensorView& view, std::string_view name) {
   if (is_empty(view)) return {};
   std::int64_t count = 1;
   const auto size = static_cast<std::int64_t>(itemsize(view.dtype));
-  __int128 below = 0, above = 0;
   for (int i = 0; i < view.rank; ++i) {
     if (__builtin_mul_overflow(count, view.dims[i], &count) || count > kMost / size) {
       return refuse("dims " + list_text(view.dims, view.rank) + " overflow 63 bits of bytes");
     }
+  }
+  __int128 below = 0, above = 0;
+  for (int i = 0; i < view.rank; ++i) {
     const __int128 extent = static_cast<__int128>(view.dims[i] - 1) * view.strides[i] * size;
     (extent < 0 ? below : above) += extent;
     if (above - below > kMost - size) {
