@@ -44,10 +44,10 @@ int standin_enter(const char* name) {
   return 0;
 }
 
-#define RECORD(list, count, record)                              \
-  do {                                                           \
-    list = realloc(list, (size_t)(count + 1) * sizeof *list);    \
-    list[count++] = *record;                                     \
+#define RECORD(list, count, record)                           \
+  do {                                                        \
+    list = realloc(list, (size_t)(count + 1) * sizeof *list); \
+    list[count++] = *record;                                  \
   } while (0)
 
 void record_launch(const StandinLaunch* launch) { RECORD(launches, launch_count, launch); }
@@ -67,9 +67,10 @@ static void start_device(Device* device, int ordinal) {
   const int arch = from_environment("OPFORGE_STANDIN_ARCH", 90);
   static const struct {
     int attribute, value;
-  } defaults[] = {{1, 1024},   {2, 1024},  {3, 1024},   {4, 64},       {5, 2147483647}, {6, 65535},  {7, 65535},
-                  {8, 49152},  {10, 32},   {13, 1980000}, {16, 132},   {36, 3201000},   {38, 62914560},
-                  {95, 1},     {97, 232448}, {115, 1},  {120, 1}};
+  } defaults[] = {{1, 1024},  {2, 1024},     {3, 1024},      {4, 64},  {5, 2147483647},
+                  {6, 65535}, {7, 65535},    {8, 49152},     {10, 32}, {13, 1980000},
+                  {16, 132},  {36, 3201000}, {38, 62914560}, {95, 1},  {97, 232448},
+                  {115, 1},   {120, 1}};
   memset(device->attributes, 0, sizeof device->attributes);
   for (size_t i = 0; i < sizeof defaults / sizeof *defaults; ++i) {
     device->attributes[defaults[i].attribute] = defaults[i].value;
@@ -147,18 +148,19 @@ GETTER(int, standin_calls(const char* name), find_entry(name)->calls)
 GETTER(int, standin_images(void), standin.images)
 GETTER(int, standin_jit_count(void), standin.jit_count)
 GETTER(size_t, standin_memory_used(int device), standin.device[device].used)
-GETTER(int, standin_current_device(void), current_context() != NULL ? current_context()->device : -1)
+GETTER(int, standin_current_device(void),
+       current_context() != NULL ? current_context()->device : -1)
 GETTER(int, standin_launch_count(void), launch_count)
 GETTER(int, standin_memset_count(void), memset_count)
 GETTER(int, standin_map_count(void), map_count)
 
-#define RECORD_GETTER(type, name, list, count)        \
-  EXPORT int name(int index, type* record) {          \
-    standin_lock();                                   \
-    const int there = index >= 0 && index < count;    \
-    if (there) *record = list[index];                 \
-    standin_unlock();                                 \
-    return there;                                     \
+#define RECORD_GETTER(type, name, list, count)     \
+  EXPORT int name(int index, type* record) {       \
+    standin_lock();                                \
+    const int there = index >= 0 && index < count; \
+    if (there) *record = list[index];              \
+    standin_unlock();                              \
+    return there;                                  \
   }
 RECORD_GETTER(StandinLaunch, standin_get_launch, launches, launch_count)
 RECORD_GETTER(StandinMemset, standin_get_memset, memsets, memset_count)

@@ -1,4 +1,5 @@
-/* Devices, contexts, memory, streams, events and graphs of the stand-in driver. Signatures are the driver's own. */
+/* Devices, contexts, memory, streams, events and graphs of the stand-in driver. Signatures are the
+ * driver's own. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,7 +30,8 @@ static const struct {
               {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
               {200, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
               {201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-              {209, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
+              {209, "CUDA_ERROR_NO_BINARY_FOR_GPU",
+               "no kernel image is available for execution on the device"},
               {218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
               {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
                "the provided PTX was compiled with an unsupported toolchain."},
@@ -37,7 +39,8 @@ static const struct {
               {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
               {716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
               {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-              {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+              {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+               "operation not permitted when stream is capturing"},
               {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
                "operation would make the legacy stream depend on a capturing blocking stream"},
               {912, "CUDA_ERROR_INVALID_CLUSTER_SIZE", "invalid cluster size"},
@@ -299,9 +302,10 @@ EXPORT int cuEventSynchronize(struct timespec* event) {
   ENTER_IN_CONTEXT("cuEventSynchronize")
   LEAVE(event->tv_sec == 0 && event->tv_nsec == 0 ? 1 : 0);
 }
-EXPORT int cuEventElapsedTime(float* milliseconds, const struct timespec* start, const struct timespec* end) {
+EXPORT int cuEventElapsedTime(float* milliseconds, const struct timespec* start,
+                              const struct timespec* end) {
   ENTER_IN_CONTEXT("cuEventElapsedTime")
-  *milliseconds =
-      (float)((double)(end->tv_sec - start->tv_sec) * 1e3 + (double)(end->tv_nsec - start->tv_nsec) * 1e-6);
+  *milliseconds = (float)((double)(end->tv_sec - start->tv_sec) * 1e3 +
+                          (double)(end->tv_nsec - start->tv_nsec) * 1e-6);
   LEAVE(0);
 }

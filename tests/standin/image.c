@@ -31,7 +31,8 @@ static KernelInfo* add_kernel(Image* image, const char* symbol, size_t length) {
   return kernel;
 }
 
-/* .nv.info.<kernel>: entries {format, attribute, size}; attribute 0x17 describes a parameter, 0x05 the most threads. */
+/* .nv.info.<kernel>: entries {format, attribute, size}; attribute 0x17 describes a parameter, 0x05
+ * the most threads. */
 static void read_info(KernelInfo* kernel, const unsigned char* data, uint64_t size) {
   for (uint64_t at = 0; at + 4 <= size;) {
     unsigned format = data[at], attribute = data[at + 1], bytes = u16(data + at + 2);
@@ -83,8 +84,9 @@ static size_t type_size(const char* type) {
   static const struct {
     const char* name;
     size_t size;
-  } types[] = {{"u64", 8}, {"s64", 8}, {"b64", 8}, {"f64", 8}, {"u32", 4}, {"s32", 4}, {"b32", 4}, {"f32", 4},
-               {"u16", 2}, {"s16", 2}, {"b16", 2}, {"f16", 2}, {"u8", 1},  {"s8", 1},  {"b8", 1}};
+  } types[] = {{"u64", 8}, {"s64", 8}, {"b64", 8}, {"f64", 8}, {"u32", 4},
+               {"s32", 4}, {"b32", 4}, {"f32", 4}, {"u16", 2}, {"s16", 2},
+               {"b16", 2}, {"f16", 2}, {"u8", 1},  {"s8", 1},  {"b8", 1}};
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
     if (strncmp(type, types[i].name, strlen(types[i].name)) == 0) return types[i].size;
   }
@@ -94,13 +96,17 @@ static size_t type_size(const char* type) {
 /* ".entry name( .param .align 8 .b8 name[24], .param .u64 name, ... )" */
 static void read_ptx_params(KernelInfo* kernel, const char* at, const char* end) {
   size_t offset = 0;
-  while ((at = strstr(at, ".param")) != NULL && at < end && kernel->param_count < kStandinMaxParams) {
+  while ((at = strstr(at, ".param")) != NULL && at < end &&
+         kernel->param_count < kStandinMaxParams) {
     at += 6;
     size_t align = 0, size = 0;
     for (; at < end && *at != ',' && *at != ')'; ++at) {
-      if (strncmp(at, ".align", 6) == 0) align = (size_t)strtoul(at + 6, NULL, 10);
-      else if (*at == '.' && size == 0) size = type_size(at + 1);
-      else if (*at == '[') size *= (size_t)strtoul(at + 1, NULL, 10);
+      if (strncmp(at, ".align", 6) == 0)
+        align = (size_t)strtoul(at + 6, NULL, 10);
+      else if (*at == '.' && size == 0)
+        size = type_size(at + 1);
+      else if (*at == '[')
+        size *= (size_t)strtoul(at + 1, NULL, 10);
     }
     if (size == 0) return;
     if (align == 0) align = size;

@@ -25,7 +25,8 @@ struct Image {
   KernelInfo* kernels;
 };
 
-/* 0, or the driver's error for bytes that it cannot read (200, 218). The image is owned by the caller. */
+/* 0, or the driver's error for bytes that it cannot read (200, 218). The image is owned by the
+ * caller. */
 int image_read(const void* bytes, Image** image);
 void image_free(Image* image);
 

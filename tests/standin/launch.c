@@ -4,13 +4,14 @@
 
 #include "state.h"
 
-/* The driver's rules: same major and an equal or higher minor for a cubin; a PTX version that it knows, and an architecture
- * that is not above the device's. */
+/* The driver's rules: same major and an equal or higher minor for a cubin; a PTX version that it
+ * knows, and an architecture that is not above the device's. */
 static int check_image(const Image* image, int ordinal) {
   const int* attributes = standin.device[ordinal].attributes;
   const int arch = attributes[75] * 10 + attributes[76];
   if (image->is_ptx) {
-    const int newest = (standin.driver_version / 1000 - 4) * 10 + standin.driver_version % 1000 / 10;
+    const int newest =
+        (standin.driver_version / 1000 - 4) * 10 + standin.driver_version % 1000 / 10;
     if (image->ptx_version > newest) return 222;
     return image->arch <= arch ? 0 : 218;
   }
@@ -45,13 +46,26 @@ static int unload(Image* image) {
 }
 static int get(int* value, int attribute, const KernelInfo* kernel, int device) {
   switch (attribute) {
-    case 0: *value = kernel->max_threads; return 0;
-    case 1: *value = kernel->static_shared; return 0;
-    case 3: *value = 0; return 0;
-    case 4: *value = 32; return 0;
-    case 8: *value = kernel->dynamic_shared[device]; return 0;
-    case 14: *value = kernel->non_portable; return 0;
-    default: return 1;
+    case 0:
+      *value = kernel->max_threads;
+      return 0;
+    case 1:
+      *value = kernel->static_shared;
+      return 0;
+    case 3:
+      *value = 0;
+      return 0;
+    case 4:
+      *value = 32;
+      return 0;
+    case 8:
+      *value = kernel->dynamic_shared[device];
+      return 0;
+    case 14:
+      *value = kernel->non_portable;
+      return 0;
+    default:
+      return 1;
   }
 }
 static int set(KernelInfo* kernel, int attribute, int value, int device) {
@@ -67,8 +81,8 @@ static int set(KernelInfo* kernel, int attribute, int value, int device) {
   return 1;
 }
 
-EXPORT int cuLibraryLoadData(Image** library, const void* code, int* jit_options, void** jit_values, unsigned jit_count,
-                             int* options, void** values, unsigned count) {
+EXPORT int cuLibraryLoadData(Image** library, const void* code, int* jit_options, void** jit_values,
+                             unsigned jit_count, int* options, void** values, unsigned count) {
   ENTER_IN_CONTEXT("cuLibraryLoadData")
   (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
   LEAVE(load(code, library, context->device));
@@ -89,7 +103,8 @@ EXPORT int cuKernelSetAttribute(int attribute, int value, KernelInfo* kernel, in
   ENTER("cuKernelSetAttribute")
   LEAVE(set(kernel, attribute, value, device));
 }
-EXPORT int cuKernelGetParamInfo(const KernelInfo* kernel, size_t index, size_t* offset, size_t* size) {
+EXPORT int cuKernelGetParamInfo(const KernelInfo* kernel, size_t index, size_t* offset,
+                                size_t* size) {
   ENTER("cuKernelGetParamInfo")
   if (index >= (size_t)kernel->param_count) LEAVE(1);
   *offset = kernel->offsets[index];
@@ -117,15 +132,22 @@ EXPORT int cuFuncSetAttribute(KernelInfo* function, int attribute, int value) {
   LEAVE(set(function, attribute, value, context->device));
 }
 
-EXPORT int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* base, const uint64_t* dims,
-                                  const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
+EXPORT int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* base,
+                                  const uint64_t* dims, const uint64_t* strides,
+                                  const uint32_t* box, const uint32_t* element_strides,
                                   int interleave, int swizzle, int l2_promotion, int oob_fill) {
   ENTER("cuTensorMapEncodeTiled")
-  StandinMap record = {.type = type, .rank = rank, .base = (uintptr_t)base, .interleave = interleave,
-                       .swizzle = swizzle, .l2_promotion = l2_promotion, .oob_fill = oob_fill};
+  StandinMap record = {.type = type,
+                       .rank = rank,
+                       .base = (uintptr_t)base,
+                       .interleave = interleave,
+                       .swizzle = swizzle,
+                       .l2_promotion = l2_promotion,
+                       .oob_fill = oob_fill};
   if (rank < 1 || rank > 5 || record.base % 16 != 0 || (uintptr_t)map % 64 != 0) LEAVE(1);
   for (uint32_t i = 0; i < rank; ++i) {
-    if (dims[i] == 0 || box[i] == 0 || box[i] > 256 || (i + 1 < rank && strides[i] % 16 != 0)) LEAVE(1);
+    if (dims[i] == 0 || box[i] == 0 || box[i] > 256 || (i + 1 < rank && strides[i] % 16 != 0))
+      LEAVE(1);
     record.dims[i] = dims[i];
     if (i + 1 < rank) record.strides[i] = strides[i];
     record.box[i] = box[i];
@@ -159,7 +181,8 @@ static int check_launch(const KernelInfo* kernel, const StandinLaunch* l) {
   }
   if (l->grid[0] > 2147483647u || l->grid[1] > 65535 || l->grid[2] > 65535) return 1;
   if (threads > 1024 || threads > (unsigned)kernel->max_threads) return 1;
-  const int allowed = kernel->dynamic_shared[l->device] > 0 ? kernel->dynamic_shared[l->device] : attributes[8] - kernel->static_shared;
+  const int allowed = kernel->dynamic_shared[l->device] > 0 ? kernel->dynamic_shared[l->device]
+                                                            : attributes[8] - kernel->static_shared;
   if ((int)l->shared_bytes > allowed) return 1;
   const unsigned cluster = l->cluster[0] * l->cluster[1] * l->cluster[2];
   if (cluster > (kernel->non_portable ? 16u : 8u)) return 912;
@@ -186,10 +209,14 @@ static int launch(KernelInfo* kernel, const Config* config, void** params, int t
   l.shared_bytes = config->shared_bytes;
   for (unsigned i = 0; i < config->attribute_count; ++i) {
     const Attribute* a = &config->attributes[i];
-    if (a->id == 4) memcpy(l.cluster, a->value.cluster, sizeof l.cluster);
-    else if (a->id == 6) l.programmatic = a->value.flag;
-    else if (a->id == 2) l.cooperative = a->value.flag;
-    else return 1;
+    if (a->id == 4)
+      memcpy(l.cluster, a->value.cluster, sizeof l.cluster);
+    else if (a->id == 6)
+      l.programmatic = a->value.flag;
+    else if (a->id == 2)
+      l.cooperative = a->value.flag;
+    else
+      return 1;
   }
   const int r = check_launch(kernel, &l);
   if (r != 0) return r;
@@ -205,13 +232,14 @@ static int launch(KernelInfo* kernel, const Config* config, void** params, int t
   return 0;
 }
 
-EXPORT int cuLaunchKernel(KernelInfo* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                          unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream* stream, void** params,
-                          void** extra) {
+EXPORT int cuLaunchKernel(KernelInfo* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z,
+                          unsigned shared_bytes, Stream* stream, void** params, void** extra) {
   (void)extra;
   if (standin.fast) return 0;
   ENTER("cuLaunchKernel")
-  const Config config = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, NULL, 0};
+  const Config config = {
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, NULL, 0};
   LEAVE(launch(kernel, &config, params, 0));
 }
 EXPORT int cuLaunchKernelEx(const Config* config, KernelInfo* kernel, void** params, void** extra) {

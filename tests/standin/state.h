@@ -1,4 +1,5 @@
-/* The stand-in driver's state, shared by its files. Everything below is protected by standin_lock(). */
+/* The stand-in driver's state, shared by its files. Everything below is protected by
+ * standin_lock(). */
 #ifndef OPFORGE_TESTS_STANDIN_STATE_H
 #define OPFORGE_TESTS_STANDIN_STATE_H
 
@@ -52,25 +53,25 @@ static inline Context* current_context(void) {
 }
 
 /* Begin an entry point: count it, fail on demand, hold the lock. End it with LEAVE(result). */
-#define ENTER(name)                   \
-  standin_lock();                     \
-  int result_ = standin_enter(name);  \
-  if (result_ != 0) {                 \
-    standin_unlock();                 \
-    return result_;                   \
+#define ENTER(name)                  \
+  standin_lock();                    \
+  int result_ = standin_enter(name); \
+  if (result_ != 0) {                \
+    standin_unlock();                \
+    return result_;                  \
   }
-#define LEAVE(result)   \
-  do {                  \
-    int r_ = (result);  \
-    standin_unlock();   \
-    return r_;          \
+#define LEAVE(result)  \
+  do {                 \
+    int r_ = (result); \
+    standin_unlock();  \
+    return r_;         \
   } while (0)
 /* The same for those that need a context and meet sticky errors. */
-#define ENTER_IN_CONTEXT(name)                                     \
-  ENTER(name)                                                      \
-  Context* context = current_context();                            \
-  (void)context;                                                   \
-  if (standin.sticky != 0) LEAVE(standin.sticky);                  \
+#define ENTER_IN_CONTEXT(name)                    \
+  ENTER(name)                                     \
+  Context* context = current_context();           \
+  (void)context;                                  \
+  if (standin.sticky != 0) LEAVE(standin.sticky); \
   if (context == 0) LEAVE(201);
 
 #endif
