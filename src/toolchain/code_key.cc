@@ -27,7 +27,9 @@ void add_list(Fingerprint& into, std::string_view what, const List& texts) {
 }
 
 void add_binding(Fingerprint& into, const Binding& binding) {
-  into.add("binding", binding.name).add("type", static_cast<std::int64_t>(binding.type)).add("value", binding.value);
+  into.add("binding", binding.name)
+      .add("type", static_cast<std::int64_t>(binding.type))
+      .add("value", binding.value);
   into.add("size", static_cast<std::int64_t>(binding.size_bytes));
   into.add("fields", static_cast<std::int64_t>(binding.fields.size()));
   for (const Binding::Field& field : binding.fields) {
@@ -56,12 +58,17 @@ void add_launch(Fingerprint& into, const LaunchRecord& launch) {
     add_list(into, "block", step.block);
     add_list(into, "cluster", step.cluster);
     into.add("shared", step.shared_bytes);
-    into.add("flags", static_cast<std::int64_t>(step.cooperative ? 1 : 0) | (step.programmatic ? 2 : 0));
-    into.add("memset", step.memset_target).add("bytes", step.memset_bytes).add("value", step.memset_value);
+    into.add("flags",
+             static_cast<std::int64_t>(step.cooperative ? 1 : 0) | (step.programmatic ? 2 : 0));
+    into.add("memset", step.memset_target)
+        .add("bytes", step.memset_bytes)
+        .add("value", step.memset_value);
   }
-  into.add("workspace", launch.workspace_bytes).add("align", static_cast<std::int64_t>(launch.workspace_align));
+  into.add("workspace", launch.workspace_bytes)
+      .add("align", static_cast<std::int64_t>(launch.workspace_align));
   into.add("guards", static_cast<std::int64_t>(launch.guards.size()));
-  for (const Guard& guard : launch.guards) into.add("guard", guard.expr).add("reason", guard.reason);
+  for (const Guard& guard : launch.guards)
+    into.add("guard", guard.expr).add("reason", guard.reason);
 }
 
 }  // namespace

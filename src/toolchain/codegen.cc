@@ -17,19 +17,31 @@ constexpr const char* kWhere = "toolchain/codegen";
 
 Result<std::string> c_type_of(DType dtype, std::string_view what) {
   switch (dtype) {
-    case DType::kF64: return "double";
-    case DType::kF32: return "float";
-    case DType::kF16: return "opforge::f16";
-    case DType::kBF16: return "opforge::bf16";
-    case DType::kI8: return "signed char";
-    case DType::kU8: return "unsigned char";
-    case DType::kI32: return "int";
-    case DType::kU32: return "unsigned int";
-    case DType::kI64: return "long long";
-    case DType::kU64: return "unsigned long long";
-    case DType::kBool: return "bool";
+    case DType::kF64:
+      return "double";
+    case DType::kF32:
+      return "float";
+    case DType::kF16:
+      return "opforge::f16";
+    case DType::kBF16:
+      return "opforge::bf16";
+    case DType::kI8:
+      return "signed char";
+    case DType::kU8:
+      return "unsigned char";
+    case DType::kI32:
+      return "int";
+    case DType::kU32:
+      return "unsigned int";
+    case DType::kI64:
+      return "long long";
+    case DType::kU64:
+      return "unsigned long long";
+    case DType::kBool:
+      return "bool";
     case DType::kF8E4M3:
-    case DType::kF8E5M2: break;
+    case DType::kF8E5M2:
+      break;
   }
   return fail(Code::kInvalidDeclaration,
               fmt::format("{}: no C type for dtype {} yet", what, dtype_name(dtype)), kWhere);
@@ -37,18 +49,30 @@ Result<std::string> c_type_of(DType dtype, std::string_view what) {
 
 const char* c_type_of(ParamType type) {
   switch (type) {
-    case ParamType::kPtr: return "void*";
-    case ParamType::kI8: return "signed char";
-    case ParamType::kI32: return "int";
-    case ParamType::kI64: return "long long";
-    case ParamType::kU32: return "unsigned int";
-    case ParamType::kU64: return "unsigned long long";
-    case ParamType::kF16: return "opforge::f16";
-    case ParamType::kBF16: return "opforge::bf16";
-    case ParamType::kF32: return "float";
-    case ParamType::kF64: return "double";
-    case ParamType::kTensorMap: return "opforge::TensorMap";
-    case ParamType::kBytes: break;
+    case ParamType::kPtr:
+      return "void*";
+    case ParamType::kI8:
+      return "signed char";
+    case ParamType::kI32:
+      return "int";
+    case ParamType::kI64:
+      return "long long";
+    case ParamType::kU32:
+      return "unsigned int";
+    case ParamType::kU64:
+      return "unsigned long long";
+    case ParamType::kF16:
+      return "opforge::f16";
+    case ParamType::kBF16:
+      return "opforge::bf16";
+    case ParamType::kF32:
+      return "float";
+    case ParamType::kF64:
+      return "double";
+    case ParamType::kTensorMap:
+      return "opforge::TensorMap";
+    case ParamType::kBytes:
+      break;
   }
   return nullptr;
 }
@@ -68,7 +92,8 @@ Result<std::string> baked_member(const AttrArg& attribute, const Value& value) {
       const auto* real = std::get_if<double>(&value);
       const auto* whole = std::get_if<std::int64_t>(&value);
       if (real == nullptr && whole == nullptr) break;
-      return fmt::format("static constexpr double {} = {:a};", name, real != nullptr ? *real : double(*whole));
+      return fmt::format("static constexpr double {} = {:a};", name,
+                         real != nullptr ? *real : double(*whole));
     }
     case AttrType::kText:
       if (const auto* text = std::get_if<std::string>(&value)) {
@@ -80,7 +105,9 @@ Result<std::string> baked_member(const AttrArg& attribute, const Value& value) {
       break;
   }
   return fail(Code::kInvalidArgument,
-              fmt::format("baked attribute '{}' has no value of its type in this variant: {}", name, to_string(value)), kWhere);
+              fmt::format("baked attribute '{}' has no value of its type in this variant: {}", name,
+                          to_string(value)),
+              kWhere);
 }
 
 }  // namespace
@@ -94,14 +121,16 @@ Result<std::string> variant_struct(const Signature& signature, const Variant& va
   for (const auto& [name, value] : variant.values) {
     const auto* whole = std::get_if<std::int64_t>(&value);
     if (whole == nullptr) {
-      return fail(Code::kInvalidArgument, fmt::format("{}: '{}' is not an integer", to_string(variant), name), kWhere);
+      return fail(Code::kInvalidArgument,
+                  fmt::format("{}: '{}' is not an integer", to_string(variant), name), kWhere);
     }
     text += fmt::format("  static constexpr long long {} = {}ll;\n", name, *whole);
   }
   for (const auto& [name, value] : variant.baked) {
     const AttrArg* attribute = find_attribute(signature, name);
     if (attribute == nullptr) {
-      return fail(Code::kInvalidArgument, fmt::format("{} has no attribute '{}'", signature.name, name), kWhere);
+      return fail(Code::kInvalidArgument,
+                  fmt::format("{} has no attribute '{}'", signature.name, name), kWhere);
     }
     OPFORGE_ASSIGN(std::string member, baked_member(*attribute, value));
     text += "  " + member + "\n";
@@ -109,14 +138,17 @@ Result<std::string> variant_struct(const Signature& signature, const Variant& va
   return text + "};\n";
 }
 
-Result<std::vector<EntryParameter>> entry_parameters(const Signature& signature, const LaunchStep& step) {
+Result<std::vector<EntryParameter>> entry_parameters(const Signature& signature,
+                                                     const LaunchStep& step) {
   std::vector<EntryParameter> parameters;
   for (const Binding& binding : step.bindings) {
     const char* type = c_type_of(binding.type);
     if (type == nullptr) {
       return fail(Code::kInvalidDeclaration,
-                  fmt::format("entry '{}': parameter '{}' is an aggregate, which only precompiled kernels take; bind its "
-                              "fields as scalars", step.entry, binding.name),
+                  fmt::format("entry '{}': parameter '{}' is an aggregate, which only precompiled "
+                              "kernels take; bind its "
+                              "fields as scalars",
+                              step.entry, binding.name),
                   kWhere);
     }
     EntryParameter parameter{binding.type, type, fmt::format("p{}", parameters.size())};
@@ -144,7 +176,8 @@ std::string identifier(std::string_view text) {
   for (char& c : out) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
   }
-  if (out.empty() || std::isdigit(static_cast<unsigned char>(out.front())) != 0) out.insert(out.begin(), '_');
+  if (out.empty() || std::isdigit(static_cast<unsigned char>(out.front())) != 0)
+    out.insert(out.begin(), '_');
   return out;
 }
 

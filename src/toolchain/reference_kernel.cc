@@ -11,7 +11,9 @@ namespace opforge {
 
 namespace {
 
-std::string_view without_dots(std::string_view dim) { return dim.starts_with("...") ? dim.substr(3) : dim; }
+std::string_view without_dots(std::string_view dim) {
+  return dim.starts_with("...") ? dim.substr(3) : dim;
+}
 
 std::string_view short_name(std::string_view name) {
   const auto dot = name.rfind('.');
@@ -59,20 +61,24 @@ void add_attribute(std::vector<Binding>& bindings, const AttrArg& attribute) {
     for (std::size_t i = 0; i + 1 < attribute.choices.size(); i++) {
       text += fmt::format("{} == '{}' ? {} : ", attribute.name, attribute.choices[i], i);
     }
-    add(bindings, attribute.name, ParamType::kI64, text + std::to_string(attribute.choices.size() - 1));
+    add(bindings, attribute.name, ParamType::kI64,
+        text + std::to_string(attribute.choices.size() - 1));
   } else {
-    add(bindings, attribute.name, attribute.type == AttrType::kFloat ? ParamType::kF64 : ParamType::kI64, attribute.name);
+    add(bindings, attribute.name,
+        attribute.type == AttrType::kFloat ? ParamType::kF64 : ParamType::kI64, attribute.name);
   }
 }
 
-// Whether a symbol has an extent in this call: always when a required tensor has it, else when one of the optionals is
-// there.
+// Whether a symbol has an extent in this call: always when a required tensor has it, else when one
+// of the optionals is there.
 std::string known_when(const Signature& signature, const std::string& symbol) {
   std::vector<std::string> optionals;
   for (const TensorArg& tensor : signature.tensors) {
     for (const std::string& dim : tensor.dims) {
       const auto parsed = Expression::parse(without_dots(dim));
-      if (!parsed || std::find(parsed->symbols().begin(), parsed->symbols().end(), symbol) == parsed->symbols().end()) continue;
+      if (!parsed || std::find(parsed->symbols().begin(), parsed->symbols().end(), symbol) ==
+                         parsed->symbols().end())
+        continue;
       if (!tensor.optional) return "1";
       optionals.push_back(tensor.name + ".present");
     }
@@ -90,7 +96,8 @@ std::vector<std::string> dim_symbols(const Signature& signature) {
       if (!parsed) continue;  // validate() has reported it
       for (const std::string& symbol : parsed->symbols()) {
         if (find_attribute(signature, symbol) != nullptr) continue;
-        if (std::find(symbols.begin(), symbols.end(), symbol) == symbols.end()) symbols.push_back(symbol);
+        if (std::find(symbols.begin(), symbols.end(), symbol) == symbols.end())
+          symbols.push_back(symbol);
       }
     }
   }
@@ -112,7 +119,8 @@ KernelDecl reference_kernel(const Operator& op) {
   for (const std::string& symbol : dim_symbols(signature)) {
     const std::string known = known_when(signature, symbol);
     add(step.bindings, symbol + "_known", ParamType::kI64, known);
-    add(step.bindings, symbol, ParamType::kI64, known == "1" ? symbol : fmt::format("({}) ? {} : 0", known, symbol));
+    add(step.bindings, symbol, ParamType::kI64,
+        known == "1" ? symbol : fmt::format("({}) ? {} : 0", known, symbol));
   }
   step.grid[0] = "1";
   step.block[0] = "1";

@@ -27,7 +27,8 @@ Path executable_folder() {
   return error ? Path{} : self.parent_path();
 }
 
-// Splices continued lines and blanks out comments; string literals stay, so that "//" within one is no comment.
+// Splices continued lines and blanks out comments; string literals stay, so that "//" within one is
+// no comment.
 std::string without_comments(std::string_view text) {
   std::string joined;
   joined.reserve(text.size());
@@ -62,7 +63,8 @@ std::string without_comments(std::string_view text) {
       i = end == std::string::npos ? joined.size() : end + 1;
     } else {
       // A digit separator (1'000) is no character literal.
-      const bool separator = c == '\'' && !out.empty() && std::isalnum(static_cast<unsigned char>(out.back()));
+      const bool separator =
+          c == '\'' && !out.empty() && std::isalnum(static_cast<unsigned char>(out.back()));
       if ((c == '"' || c == '\'') && !separator) quote = c;
       out += c;
     }
@@ -87,17 +89,22 @@ Result<Includes> includes_of(const std::string& name, std::string_view bytes) {
     }
     rest = trim(rest);
     if (rest.starts_with("embed") || rest.starts_with("import")) {
-      return fail(Code::kInvalidDeclaration, fmt::format("{}: '#{}' is not supported: include files by #include \"...\"", name, rest),
-                  kWhere);
+      return fail(
+          Code::kInvalidDeclaration,
+          fmt::format("{}: '#{}' is not supported: include files by #include \"...\"", name, rest),
+          kWhere);
     }
     if (!rest.starts_with("include")) continue;
     rest = trim(rest.substr(rest.starts_with("include_next") ? 12 : 7));
     const char close = rest.starts_with("\"") ? '"' : rest.starts_with("<") ? '>' : '\0';
-    const std::size_t end = close == '\0' || rest.size() < 2 ? std::string_view::npos : rest.find(close, 1);
+    const std::size_t end =
+        close == '\0' || rest.size() < 2 ? std::string_view::npos : rest.find(close, 1);
     if (end == std::string_view::npos) {
       return fail(Code::kInvalidDeclaration,
-                  fmt::format("{}: cannot read '#include {}': the name must be written out, as \"file\" or <file>, so that "
-                              "the code key covers it", name, rest),
+                  fmt::format("{}: cannot read '#include {}': the name must be written out, as "
+                              "\"file\" or <file>, so that "
+                              "the code key covers it",
+                              name, rest),
                   kWhere);
     }
     (close == '"' ? found.quoted : found.system).emplace_back(rest.substr(1, end - 1));
@@ -113,10 +120,11 @@ class Collector {
   Status take(const std::string& name, std::size_t root) {
     if (const auto known = root_of_.find(name); known != root_of_.end()) {
       if (known->second == root) return {};
-      return fail(Code::kInvalidDeclaration,
-                  fmt::format("'{}' is in {} and in {}: one name must mean one file; rename the operator's", name,
-                              roots_[known->second].string(), roots_[root].string()),
-                  kWhere);
+      return fail(
+          Code::kInvalidDeclaration,
+          fmt::format("'{}' is in {} and in {}: one name must mean one file; rename the operator's",
+                      name, roots_[known->second].string(), roots_[root].string()),
+          kWhere);
     }
     OPFORGE_ASSIGN(std::string bytes, read_file(roots_[root] / name));
     root_of_[name] = root;
@@ -145,18 +153,23 @@ class Collector {
     }
     std::vector<std::string> names;
     for (const Path& path : roots_) names.push_back(path.string());
-    return fail(Code::kInvalidDeclaration,
-                fmt::format("{} includes \"{}\", which is in none of the folders that its code key covers ({}){}: move the "
-                            "file into the operator's folder, or write <...> for a header of the toolchain",
-                            from, include, join(names, ", "), outside),
-                kWhere);
+    return fail(
+        Code::kInvalidDeclaration,
+        fmt::format("{} includes \"{}\", which is in none of the folders that its code key covers "
+                    "({}){}: move the "
+                    "file into the operator's folder, or write <...> for a header of the toolchain",
+                    from, include, join(names, ", "), outside),
+        kWhere);
   }
 
-  static bool escapes(const Path& path) { return path.is_absolute() || (!path.empty() && *path.begin() == ".."); }
+  static bool escapes(const Path& path) {
+    return path.is_absolute() || (!path.empty() && *path.begin() == "..");
+  }
 
   std::optional<Status> try_take(std::size_t root, const Path& name) {
     std::error_code error;
-    if (escapes(name) || !std::filesystem::is_regular_file(roots_[root] / name, error)) return std::nullopt;
+    if (escapes(name) || !std::filesystem::is_regular_file(roots_[root] / name, error))
+      return std::nullopt;
     return take(name.generic_string(), root);
   }
 
@@ -169,10 +182,12 @@ class Collector {
 }  // namespace
 
 Path source_root() {
-  if (const char* named = std::getenv("OPFORGE_SOURCE_DIR"); named != nullptr && *named != '\0') return Path(named);
+  if (const char* named = std::getenv("OPFORGE_SOURCE_DIR"); named != nullptr && *named != '\0')
+    return Path(named);
   std::error_code error;
   const Path shared = executable_folder() / ".." / "share" / "opforge";
-  if (std::filesystem::is_directory(shared / "ops", error)) return std::filesystem::weakly_canonical(shared, error);
+  if (std::filesystem::is_directory(shared / "ops", error))
+    return std::filesystem::weakly_canonical(shared, error);
   return Path(build_source_dir());
 }
 
@@ -181,7 +196,8 @@ Result<SourceSet> source_set(std::span<const std::string> sources, std::span<con
   for (const std::string& source : sources) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(roots[0] / source, error)) {
-      return fail(Code::kNotFound, fmt::format("source file '{}' is not in {}", source, roots[0].string()), kWhere);
+      return fail(Code::kNotFound,
+                  fmt::format("source file '{}' is not in {}", source, roots[0].string()), kWhere);
     }
     OPFORGE_TRY(collector.take(Path(source).lexically_normal().generic_string(), 0));
   }
@@ -194,18 +210,20 @@ Status SourceSet::write_to(const Path& folder) const {
     OPFORGE_TRY(make_dirs(path.parent_path()));
     std::ofstream out(path, std::ios::binary);
     out << bytes;
-    if (!out.flush()) return fail(Code::kIo, fmt::format("cannot write '{}'", path.string()), kWhere);
+    if (!out.flush())
+      return fail(Code::kIo, fmt::format("cannot write '{}'", path.string()), kWhere);
   }
   return {};
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> source_closure(const Operator& op, const KernelDecl& kernel,
-                                                                        const std::string& backend_include) {
+Result<std::vector<std::pair<std::string, std::string>>> source_closure(
+    const Operator& op, const KernelDecl& kernel, const std::string& backend_include) {
   const std::vector<Path> roots{Path(op.folder), Path(backend_include)};
   auto set = source_set(kernel.sources, roots);
   if (!set) {
     Error error = set.error();
-    error.message = fmt::format("kernel '{}' of {}: {}", kernel.id, op.signature.name, error.message);
+    error.message =
+        fmt::format("kernel '{}' of {}: {}", kernel.id, op.signature.name, error.message);
     return fail(std::move(error));
   }
   return std::move(set->files);
@@ -213,10 +231,13 @@ Result<std::vector<std::pair<std::string, std::string>>> source_closure(const Op
 
 Result<Digest> file_digest(const Path& path) {
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return fail(Code::kNotFound, fmt::format("cannot read '{}'", path.string()), kWhere);
-  using Identity = std::tuple<std::uint64_t, std::uint64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
-  const Identity identity{info.st_dev,          info.st_ino,           info.st_size,        info.st_mtim.tv_sec,
-                          info.st_mtim.tv_nsec, info.st_ctim.tv_sec, info.st_ctim.tv_nsec};
+  if (stat(path.c_str(), &info) != 0)
+    return fail(Code::kNotFound, fmt::format("cannot read '{}'", path.string()), kWhere);
+  using Identity = std::tuple<std::uint64_t, std::uint64_t, std::int64_t, std::int64_t,
+                              std::int64_t, std::int64_t, std::int64_t>;
+  const Identity identity{info.st_dev,         info.st_ino,          info.st_size,
+                          info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_ctim.tv_sec,
+                          info.st_ctim.tv_nsec};
   static std::mutex mutex;
   static std::map<Identity, Digest> known;
   {

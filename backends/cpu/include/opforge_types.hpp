@@ -1,4 +1,5 @@
-// Element types of CPU kernels and their scalar conversions: integer code, the same on every instruction set.
+// Element types of CPU kernels and their scalar conversions: integer code, the same on every
+// instruction set.
 #pragma once
 
 #include <stddef.h>
@@ -34,7 +35,9 @@ OPFORGE_INLINE float f32_from_bits(uint32_t bits) {
 }
 
 OPFORGE_INLINE float to_f32(float value) { return value; }
-OPFORGE_INLINE float to_f32(bf16 value) { return f32_from_bits(static_cast<uint32_t>(value.bits) << 16); }
+OPFORGE_INLINE float to_f32(bf16 value) {
+  return f32_from_bits(static_cast<uint32_t>(value.bits) << 16);
+}
 OPFORGE_INLINE float to_f32(f16 value) {
   const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000u) << 16;
   const uint32_t rest = value.bits & 0x7fffu;
@@ -55,10 +58,13 @@ OPFORGE_INLINE T from_f32(float value) {
   } else {
     static_assert(is_same<T, f16>, "from_f32: T is float, bf16 or f16");
     const uint32_t bits = f32_bits(value), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
-    if (rest > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u | ((rest >> 13) & 0x1ffu))};
-    if (rest >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};  // 65520 and above round to infinity
+    if (rest > 0x7f800000u)
+      return {static_cast<uint16_t>(sign | 0x7e00u | ((rest >> 13) & 0x1ffu))};
+    if (rest >= 0x477ff000u)
+      return {static_cast<uint16_t>(sign | 0x7c00u)};  // 65520 and above round to infinity
     if (rest < 0x38800000u) {
-      // Below 2^-14: adding 0.5 lines the f16 subnormal's last bit up with the f32's, and rounds to nearest even.
+      // Below 2^-14: adding 0.5 lines the f16 subnormal's last bit up with the f32's, and rounds to
+      // nearest even.
       const uint32_t sum = f32_bits(f32_from_bits(rest) + 0.5f);
       return {static_cast<uint16_t>(sign | (sum - 0x3f000000u))};
     }

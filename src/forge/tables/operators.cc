@@ -1,10 +1,9 @@
 // The generated table of operators (ops/*/*/op.cmake).
-#include "operator/operator.hpp"
-
 #include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "forge/catalogue.hpp"
+#include "operator/operator.hpp"
 #include "toolchain/reference_kernel.hpp"
 #include "toolchain/source.hpp"
 
@@ -38,7 +37,9 @@ Result<Catalogue> load_catalogue(std::span<const std::string> plugins) {
     if (row.make != nullptr) OPFORGE_TRY(add_operator(catalogue, row.make()));
   }
   if (!plugins.empty()) {
-    return fail(Code::kUnavailable, fmt::format("plug-in '{}': this build loads none", plugins.front()), "forge/catalogue");
+    return fail(Code::kUnavailable,
+                fmt::format("plug-in '{}': this build loads none", plugins.front()),
+                "forge/catalogue");
   }
   return catalogue;
 }

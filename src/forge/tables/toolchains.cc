@@ -1,4 +1,5 @@
-// The generated table of toolchains (backends/*/backend.cmake), and where this program was built from.
+// The generated table of toolchains (backends/*/backend.cmake), and where this program was built
+// from.
 #include <vector>
 
 #include "toolchain/source.hpp"

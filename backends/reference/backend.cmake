@@ -1,0 +1,1 @@
+opforge_backend(reference TOOLCHAIN toolchain.cc)
