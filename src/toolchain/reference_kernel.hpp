@@ -8,13 +8,10 @@ namespace opforge {
 inline constexpr std::string_view kReferenceBackend = "reference";
 
 // "<op>.reference": one work item, any dtypes, strides and optionals. Parameters, in order: for
-// each tensor {ptr, present, dtype number, dims, strides}, then one for each attribute (text: index
-// in `choices`), then {known, extent} for each dim symbol. The wrapper that the reference toolchain
+// each tensor {ptr, present, dtype code, dims, strides}, then one for each attribute (text: index
+// in `choices`), then one for each of dim_symbols(). The wrapper that the reference toolchain
 // generates reads exactly these.
 KernelDecl reference_kernel(const Operator& op);
-
-// Symbols in the declared dims of the tensors, in order of first appearance; "...M" counts as "M".
-std::vector<std::string> dim_symbols(const Signature& signature);
 
 // The reference kernel is added to an operator that names a reference source and does not declare
 // it itself.

@@ -3,8 +3,8 @@
 // library and operator/reference.hpp only.
 //
 // Slots of 8 bytes, in order (toolchain/reference_kernel.hpp): for each tensor {pointer, present,
-// dtype number, dims, strides in elements}, one for each attribute (double or integer), {known,
-// extent} for each dim symbol.
+// dtype code, dims, strides in elements}, one for each attribute (double or integer), one for each
+// dim symbol.
 #pragma once
 
 #include <bit>
@@ -264,9 +264,7 @@ void run(const void* arguments, const TensorRow (&tensors)[kTensors],
   }
   for (const char* symbol : symbols) {
     if (symbol == nullptr) break;
-    const bool known = slots.take<std::int64_t>() != 0;
-    const std::int64_t extent = slots.take<std::int64_t>();
-    if (known) call.dims.emplace(symbol, extent);
+    call.dims.emplace(symbol, slots.take<std::int64_t>());
   }
   reference(call);
   std::size_t index = 0;
