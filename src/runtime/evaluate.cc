@@ -1,6 +1,5 @@
 #include "runtime/evaluate.hpp"
 
-#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -23,13 +22,6 @@ Result<const Expression*> parse_cached(std::string_view text) {
   OPFORGE_ASSIGN(Expression expression, Expression::parse(text));
   if (parsed.size() >= kMaxCachedExpressions) parsed.clear();
   return &parsed.emplace(std::string(text), std::move(expression)).first->second;
-}
-
-bool uses_symbol(std::string_view text, std::string_view symbol) {
-  const auto expression = parse_cached(text);
-  if (!expression) return false;
-  const auto& symbols = (*expression)->symbols();
-  return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return s == symbol; });
 }
 
 Evaluator::Evaluator(const Signature& signature, const BoundCall& call, const DeviceInfo& device)

@@ -33,7 +33,4 @@ class Evaluator {
 // The expression of a text, parsed once per thread. The pointer is good until the next call on this thread.
 Result<const Expression*> parse_cached(std::string_view text);
 
-// Does `text` use the symbol? False for a text that does not parse.
-bool uses_symbol(std::string_view text, std::string_view symbol);
-
 }  // namespace opforge

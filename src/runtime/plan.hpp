@@ -43,13 +43,14 @@ class Plan {
     std::uint32_t output = 0, other = 0;
     bool same_allowed = false;        // the very same memory is declared fine
   };
-  Status pointer_error(void* const* tensors) const;
+  Status check_pointers(void* const* tensors) const;
   Status execute_staged(void* const* tensors, StreamHandle stream) const;
   Status launch_steps(void* const* tensors, void* workspace, StreamHandle stream) const;
 
   std::vector<PreparedStep> steps_;                      // none: zero-size call, nothing to launch
   std::vector<Tensor> tensors_;
   std::vector<Conflict> conflicts_;
+  std::vector<TensorView> views_;                        // as prepared; their data pointers are not used
   std::vector<std::string> names_;                       // of tensors, for messages
   std::string op_;
   Launcher* launcher_ = nullptr;

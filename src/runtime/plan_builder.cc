@@ -20,23 +20,14 @@ bool may_alias(const Signature& signature, std::size_t a, std::size_t b) {
   return names(a, b) || names(b, a);
 }
 
-bool same_layout(const TensorView& a, const TensorView& b) {
-  return a.dtype == b.dtype && a.rank == b.rank && std::equal(a.dims.begin(), a.dims.begin() + a.rank, b.dims.begin()) &&
-         std::equal(a.strides.begin(), a.strides.begin() + a.rank, b.strides.begin());
-}
-
-// Every expression of a record but the guards.
-std::vector<std::string_view> launch_texts(const LaunchRecord& record) {
-  std::vector<std::string_view> texts{record.workspace_bytes};
-  for (const LaunchStep& step : record.steps) {
-    for (const auto* list : {&step.grid, &step.block, &step.cluster}) texts.insert(texts.end(), list->begin(), list->end());
-    texts.insert(texts.end(), {step.shared_bytes, step.memset_bytes, step.memset_value});
-    for (const Binding& binding : step.bindings) {
-      if (binding.type != ParamType::kPtr) texts.push_back(binding.value);
-      for (const auto& field : binding.fields) texts.push_back(field.value);
-    }
-  }
-  return texts;
+// Does any expression of the record, guards or the others, name this symbol? Errs on the side of yes.
+bool named_in(const LaunchRecord& record, bool in_guards, const std::string& symbol) {
+  bool named = false;
+  const auto visit = [&](ExprPlace place, const std::string& text, const std::string&) -> Status {
+    named = named || ((place == ExprPlace::kGuard) == in_guards && text.find(symbol) != std::string::npos);
+    return {};
+  };
+  return !visit_expressions(record, visit) || named;
 }
 
 // The least alignment of tensor `index` for which this code would still be chosen: pointers of later calls may be less
@@ -50,11 +41,8 @@ std::int64_t needed_alignment(const Signature& signature, const BoundCall& call,
     if (precondition.kind == PreconditionKind::kAlignment) needed = std::max(needed, precondition.value);
   }
   const std::string symbol = signature.tensors[index].name + ".align";
-  bool guarded = false;
-  for (const Guard& guard : artifact.launch.guards) guarded = guarded || uses_symbol(guard.expr, symbol);
-  const auto texts = launch_texts(artifact.launch);
-  const bool evaluated = std::any_of(texts.begin(), texts.end(),
-                                     [&](std::string_view text) { return uses_symbol(text, symbol); });
+  const bool guarded = named_in(artifact.launch, true, symbol);
+  const bool evaluated = named_in(artifact.launch, false, symbol);
   if (!guarded && !evaluated) return needed;
   Evaluator evaluator(signature, call, device);
   evaluator.use_values(&artifact.variant.values);
@@ -89,6 +77,7 @@ bool outputs_are_empty(const Signature& signature, const BoundCall& call) {
 
 void PlanBuilder::describe_tensors(Plan& plan) const {
   plan.tensors_.resize(signature.tensors.size());
+  plan.views_ = call.tensors;
   for (std::size_t i = 0; i < signature.tensors.size(); ++i) {
     const TensorView& view = call.tensors[i];
     Plan::Tensor& tensor = plan.tensors_[i];
@@ -107,7 +96,7 @@ void PlanBuilder::describe_tensors(Plan& plan) const {
     if (!plan.tensors_[i].written) continue;
     for (std::uint32_t j = 0; j < signature.tensors.size(); ++j) {
       if (j == i || !plan.tensors_[j].required || (plan.tensors_[j].written && j < i)) continue;
-      plan.conflicts_.push_back({i, j, may_alias(signature, i, j) && same_layout(call.tensors[i], call.tensors[j])});
+      plan.conflicts_.push_back({i, j, may_alias(signature, i, j)});
     }
   }
 }

@@ -1,40 +1,22 @@
 // Launch records evaluated for a call: grids, argument blocks, patches.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
-#include "base/text.hpp"
 #include "runtime/evaluate.hpp"
 #include "runtime/plan.hpp"
 
 namespace opforge {
 namespace {
 
+constexpr const char* kWhere = "runtime/prepare";
 constexpr std::uint32_t kSlotBytes = 8;
-constexpr std::uint32_t kTensorMapBytes = 128;
 constexpr std::uint32_t kTensorMapAlign = 64;
 
-std::string_view param_name(ParamType type) {
-  switch (type) {
-    case ParamType::kPtr: return "ptr";
-    case ParamType::kI8: return "i8";
-    case ParamType::kI32: return "i32";
-    case ParamType::kI64: return "i64";
-    case ParamType::kU32: return "u32";
-    case ParamType::kU64: return "u64";
-    case ParamType::kF16: return "f16";
-    case ParamType::kBF16: return "bf16";
-    case ParamType::kF32: return "f32";
-    case ParamType::kF64: return "f64";
-    case ParamType::kBytes: return "bytes";
-    case ParamType::kTensorMap: return "tensor map";
-  }
-  return "?";
-}
-
-struct PointerValue {
+// A pointer parameter: a tensor of the signature or the workspace, plus bytes; or null.
+struct PointerTarget {
   std::int32_t tensor = -1;  // -1: workspace
   std::int64_t add_bytes = 0;
   bool null = false;
@@ -79,7 +61,7 @@ class Preparer {
 
   tl::unexpected<Error> negative(std::string_view what, std::int64_t value) const {
     return fail(Code::kInvalidArgument, fmt::format("{}: {} of entry '{}' is {}, but must not be negative",
-                                                    signature_.name, what, entry_, value), "runtime/prepare");
+                                                    signature_.name, what, entry_, value), kWhere);
   }
 
   Status extents(const std::array<std::string, 3>& texts, std::string_view what, std::uint32_t (&into)[3]) {
@@ -91,7 +73,7 @@ class Preparer {
       if (value > std::numeric_limits<std::uint32_t>::max()) {
         return fail(Code::kInvalidArgument,
                     fmt::format("{}: {} of entry '{}' is {} (from \"{}\"), which no launch can hold; split the call",
-                                signature_.name, label, entry_, value, texts[axis]), "runtime/prepare");
+                                signature_.name, label, entry_, value, texts[axis]), kWhere);
       }
       into[axis] = static_cast<std::uint32_t>(value);
     }
@@ -124,7 +106,7 @@ class Preparer {
       if (bytes < 0) return negative("shared_bytes", bytes);
       if (bytes > std::numeric_limits<std::uint32_t>::max()) {
         return fail(Code::kInvalidArgument, fmt::format("{}: entry '{}' asks for {} bytes of shared memory",
-                                                        signature_.name, entry_, bytes), "runtime/prepare");
+                                                        signature_.name, entry_, bytes), kWhere);
       }
       prepared.shared_bytes = static_cast<std::uint32_t>(bytes);
     }
@@ -135,7 +117,7 @@ class Preparer {
   }
 
   Status memset_step(const LaunchStep& step, PreparedStep& prepared) {
-    OPFORGE_ASSIGN(const PointerValue target, pointer(step.memset_target, "memset target"));
+    OPFORGE_ASSIGN(const PointerTarget target, pointer(step.memset_target, "memset target"));
     if (target.null) {
       return fail(Code::kInvalidDeclaration, fmt::format("{}: a memset step has no target", signature_.name));
     }
@@ -149,36 +131,32 @@ class Preparer {
     }
     if (value < 0 || value > 255) {
       return fail(Code::kInvalidArgument, fmt::format("{}: memset_value is {}, but must be a byte (0 to 255)",
-                                                      signature_.name, value), "runtime/prepare");
+                                                      signature_.name, value), kWhere);
     }
     prepared.memset_value = static_cast<std::uint8_t>(value);
     return {};
   }
 
-  // "null", "workspace", "<tensor>", each but the first optionally "+ expr" in bytes.
-  Result<PointerValue> pointer(std::string_view text, std::string_view what) {
-    PointerValue result;
-    const std::size_t plus = text.find('+');
-    const std::string_view base = trim(text.substr(0, plus));
-    if (base == "null") {
-      result.null = true;
-      return result;
-    }
-    if (base != "workspace") {
+  Result<PointerTarget> pointer(std::string_view text, std::string_view what) {
+    auto parsed = parse_pointer(text);
+    if (!parsed) return fail(named(std::move(parsed.error()), what));
+    PointerTarget target;
+    target.null = parsed->base == PointerValue::Base::kNull;
+    if (parsed->base == PointerValue::Base::kTensor) {
       const auto& tensors = signature_.tensors;
-      std::size_t index = 0;
-      while (index < tensors.size() && tensors[index].name != base) ++index;
-      if (index == tensors.size()) {
+      const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                      [&](const TensorArg& arg) { return arg.name == parsed->tensor; });
+      if (found == tensors.end()) {
         return fail(Code::kInvalidDeclaration,
-                    fmt::format("{}: {} of entry '{}' is \"{}\", but '{}' is neither a tensor of this operator, "
-                                "\"workspace\" nor \"null\"", signature_.name, what, entry_, text, base));
+                    fmt::format("{}: {} of entry '{}' is \"{}\", but '{}' is not a tensor of this operator",
+                                signature_.name, what, entry_, text, parsed->tensor), kWhere);
       }
-      result.tensor = static_cast<std::int32_t>(index);
+      target.tensor = static_cast<std::int32_t>(found - tensors.begin());
     }
-    if (plus != std::string_view::npos) {
-      OPFORGE_ASSIGN(result.add_bytes, integer(std::string(trim(text.substr(plus + 1))), what));
-    }
-    return result;
+    auto add = parsed->add_bytes.evaluate_int([this](std::string_view symbol) { return evaluator_.find(symbol); });
+    if (!add) return fail(named(std::move(add.error()), what));
+    target.add_bytes = *add;
+    return target;
   }
 
   Status bind(const Binding& binding, PreparedStep& step) {
@@ -186,10 +164,7 @@ class Preparer {
     std::uint32_t size_bytes = static_cast<std::uint32_t>(param_size_bytes(binding.type));
     std::uint32_t align = kSlotBytes;
     if (binding.type == ParamType::kBytes) size_bytes = binding.size_bytes;
-    if (binding.type == ParamType::kTensorMap) {
-      size_bytes = kTensorMapBytes;
-      align = kTensorMapAlign;
-    }
+    if (binding.type == ParamType::kTensorMap) align = kTensorMapAlign;
     const auto end = static_cast<std::uint32_t>(step.arguments.size());
     const std::uint32_t offset = (end + align - 1) / align * align;
     step.arguments.resize(offset + (size_bytes + kSlotBytes - 1) / kSlotBytes * kSlotBytes);
@@ -213,61 +188,43 @@ class Preparer {
   // Write a scalar, or note a pointer, at `offset` of the argument block.
   Status put(ParamType type, const std::string& text, std::string_view what, std::uint32_t offset, PreparedStep& step) {
     if (type == ParamType::kPtr) {
-      OPFORGE_ASSIGN(const PointerValue target, pointer(text, what));
+      OPFORGE_ASSIGN(const PointerTarget target, pointer(text, what));
       if (!target.null) step.pointers.push_back({offset, target.tensor, target.add_bytes});
       return {};
     }
     auto value = evaluator_.value(text);
     if (!value) return fail(named(std::move(value.error()), what));
-    std::byte* at = step.arguments.data() + offset;
-    const bool stored = put_integer(type, *value, at) || put_float(type, *value, at);
-    if (stored) return {};
-    return fail(Code::kInvalidArgument,
-                fmt::format("{}: {} of entry '{}' is {} ({}), which does not fit in {}; the operator needs a kernel "
-                            "with a wider parameter for this call", signature_.name, what, entry_,
-                            to_string(*value), text, param_name(type)), "runtime/prepare");
+    if (auto fits = check_fits(type, *value); !fits) {
+      fits.error().message += "; this call needs a kernel with a wider parameter";
+      return fail(named(std::move(fits.error()), what));
+    }
+    store(type, *value, step.arguments.data() + offset);
+    return {};
   }
 
   template <class T>
-  static bool put_as(std::int64_t value, std::byte* at) {
-    if (value < static_cast<std::int64_t>(std::numeric_limits<T>::min())) return false;
-    if constexpr (sizeof(T) < sizeof(std::int64_t)) {
-      if (value > static_cast<std::int64_t>(std::numeric_limits<T>::max())) return false;
-    }
-    const T converted = static_cast<T>(value);
-    std::memcpy(at, &converted, sizeof converted);
-    return true;
+  static void store_as(T value, std::byte* at) {
+    std::memcpy(at, &value, sizeof value);
   }
 
-  static bool put_integer(ParamType type, const Value& value, std::byte* at) {
+  // The value is known to fit.
+  static void store(ParamType type, const Value& value, std::byte* at) {
     const auto* integer = std::get_if<std::int64_t>(&value);
-    if (integer == nullptr) return false;
+    const std::int64_t whole = integer != nullptr ? *integer : 0;
+    const double number = integer != nullptr ? static_cast<double>(whole) : std::get<double>(value);
     switch (type) {
-      case ParamType::kI8: return put_as<std::int8_t>(*integer, at);
-      case ParamType::kI32: return put_as<std::int32_t>(*integer, at);
-      case ParamType::kI64: return put_as<std::int64_t>(*integer, at);
-      case ParamType::kU32: return put_as<std::uint32_t>(*integer, at);
-      case ParamType::kU64: return put_as<std::uint64_t>(*integer, at);
-      default: return false;
-    }
-  }
-
-  static bool put_float(ParamType type, const Value& value, std::byte* at) {
-    if (std::holds_alternative<std::string>(value)) return false;
-    const auto* integer = std::get_if<std::int64_t>(&value);
-    const double number = integer != nullptr ? static_cast<double>(*integer) : std::get<double>(value);
-    const auto store = [&](DType dtype) {
-      // A finite value that would become infinite is a value that does not fit.
-      if (std::isfinite(number) && std::fabs(number) > largest_finite(dtype)) return false;
-      store_from_double(at, dtype, number);
-      return true;
-    };
-    switch (type) {
-      case ParamType::kF16: return store(DType::kF16);
-      case ParamType::kBF16: return store(DType::kBF16);
-      case ParamType::kF32: return store(DType::kF32);
-      case ParamType::kF64: return store(DType::kF64);
-      default: return false;
+      case ParamType::kI8: return store_as(static_cast<std::int8_t>(whole), at);
+      case ParamType::kI32: return store_as(static_cast<std::int32_t>(whole), at);
+      case ParamType::kI64: return store_as(whole, at);
+      case ParamType::kU32: return store_as(static_cast<std::uint32_t>(whole), at);
+      case ParamType::kU64: return store_as(static_cast<std::uint64_t>(whole), at);
+      case ParamType::kF16: return store_from_double(at, DType::kF16, number);
+      case ParamType::kBF16: return store_from_double(at, DType::kBF16, number);
+      case ParamType::kF32: return store_from_double(at, DType::kF32, number);
+      case ParamType::kF64: return store_from_double(at, DType::kF64, number);
+      case ParamType::kPtr:
+      case ParamType::kBytes:
+      case ParamType::kTensorMap: return;
     }
   }
 
@@ -285,7 +242,7 @@ class Preparer {
   }
 
   Status map(const TensorMapSpec& spec, std::string_view what, std::uint32_t offset, PreparedStep& step) {
-    OPFORGE_ASSIGN(const PointerValue base, pointer(spec.base, what));
+    OPFORGE_ASSIGN(const PointerTarget base, pointer(spec.base, what));
     OPFORGE_ASSIGN(const DType element, parse_dtype(spec.element));
     PreparedStep::MapPatch patch{offset, base.tensor, base.add_bytes, element, {}, {}, {}, {},
                                  spec.interleave, spec.swizzle, spec.l2_promotion, spec.oob_fill};
