@@ -71,6 +71,12 @@ Result<std::shared_ptr<LoadedCode>> load_code(Launcher& launcher, const Artifact
   return loaded;
 }
 
+bool code_is_loaded(const Launcher& launcher, const Digest& code_digest, int ordinal) {
+  std::lock_guard lock(cache().mutex);
+  const auto found = cache().entries.find(CodeId{code_digest, &launcher, ordinal});
+  return found != cache().entries.end() && found->second->code != nullptr;
+}
+
 void pin_code(std::shared_ptr<LoadedCode> code) {
   if (code == nullptr) return;
   std::lock_guard lock(cache().mutex);

@@ -17,6 +17,9 @@ inline constexpr std::size_t kUnusedCodeKept = 256;
 Result<std::shared_ptr<LoadedCode>> load_code(Launcher& launcher, const Artifact& artifact, int ordinal, bool allow_ptx,
                                               const std::function<Result<std::string>()>& bytes);
 
+// Is it loaded already? (While a stream is captured nothing is loaded.)
+bool code_is_loaded(const Launcher& launcher, const Digest& code_digest, int ordinal);
+
 // Code that a captured graph may launch later: never unloaded.
 void pin_code(std::shared_ptr<LoadedCode> code);
 

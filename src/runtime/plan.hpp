@@ -27,6 +27,8 @@ class Plan {
   const std::string& why() const { return why_; }        // one line: how it was chosen
   const DeviceInfo& device() const { return device_; }   // of the tensors
   bool launches_nothing() const { return steps_.empty(); }
+  std::uintptr_t workspace_align_mask() const { return workspace_mask_; }
+  const std::shared_ptr<LoadedCode>& code() const { return code_; }
   // The reference on the host for tensors of a device (development only): copies in, runs, copies back, and waits.
   bool staged() const { return staging_ != nullptr; }
 

@@ -46,7 +46,9 @@ using Prepared = std::variant<std::shared_ptr<const Plan>, Unavailable>;
 
 class Runtime {
  public:
-  Runtime();
+  Runtime();  // over every launcher that was built in
+  // Over these launchers, which outlive it (tests bring their own).
+  explicit Runtime(std::vector<Launcher*> launchers);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -59,7 +61,9 @@ class Runtime {
   // initial value is OPFORGE_BACKEND, read once when the Runtime is made (an unknown name is then reported by each call).
   Status set_backend(std::string_view name);
 
-  // Dispatch without running. Explains nothing; errors carry the nearest entries.
+  // Dispatch without running. Errors: kInvalidArgument (the call is wrong), kNotFound (unknown operator or backend, nearest
+  // names offered), kContractUnsatisfied, kBackendNotEligible, kIncompatible, kCompilationSealed (a miss: the signature and
+  // the nearest entries), and what loading the code gave.
   Result<Prepared> prepare(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
                            const CallOptions& options);
   // Dispatch by signature (cached plan), take workspace from the {device, stream} pool, run, trace. The hot call.
@@ -69,10 +73,10 @@ class Runtime {
                       const CallOptions& options);
   // One digest over every choice for the calls that were prepared so far: two processes with one pack print the same.
   Digest choices_digest() const;
+  std::vector<std::string> backends() const;  // names that set_backend() and CallOptions take, sorted
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<class RuntimeState> state_;
 };
 
 }  // namespace opforge
