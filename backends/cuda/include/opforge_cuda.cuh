@@ -37,6 +37,12 @@ struct f16 {
   }
 };
 
+// A tensor map parameter (ParamType::kTensorMap): the driver's CUtensorMap. Entries take it as
+// `const TensorMap&`; its address is what cp.async.bulk.tensor wants.
+struct alignas(64) TensorMap {
+  unsigned long long opaque[16];
+};
+
 template <class T>
 OPFORGE_DEVICE float to_float(T value) {
   return static_cast<float>(value);
