@@ -18,8 +18,8 @@ struct BlobRef {
   bool zstd = false;
 };
 
-// C++ -> FlatBuffers. Equal strings and equal launch records, defaults, ... are stored once: the many variants of one kernel
-// share them. The same structs give the same bytes.
+// C++ -> FlatBuffers. Equal strings and equal launch records, defaults, ... are stored once: the
+// many variants of one kernel share them. The same structs give the same bytes.
 class FlatWriter {
  public:
   template <class T>
@@ -57,9 +57,10 @@ class FlatWriter {
   std::map<std::string, flatbuffers::uoffset_t> shared_;
 };
 
-// FlatBuffers -> C++, of a buffer that passed the Verifier. Enumerators, dtypes, digests and numbers are checked here. The
-// first problem sticks: the rest comes out empty and status() tells it. Since stored tables may be shared, a small buffer could
-// unfold into a huge one: `budget_bytes` bounds what is copied out.
+// FlatBuffers -> C++, of a buffer that passed the Verifier. Enumerators, dtypes, digests and
+// numbers are checked here. The first problem sticks: the rest comes out empty and status() tells
+// it. Since stored tables may be shared, a small buffer could unfold into a huge one:
+// `budget_bytes` bounds what is copied out.
 class FlatReader {
  public:
   explicit FlatReader(std::uint64_t budget_bytes) : budget_(budget_bytes) {}
@@ -78,8 +79,10 @@ class FlatReader {
   bool charge(std::uint64_t bytes);
   template <class T, class Items, class Make>
   std::vector<T> list(const Items* items, Make make);
-  std::vector<std::string> texts(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* values);
-  std::array<std::string, 3> triple(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* values);
+  std::vector<std::string> texts(
+      const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* values);
+  std::array<std::string, 3> triple(
+      const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* values);
   template <class To, class From>
   To enumerator(From value, const char* what);
   DType dtype(const flatbuffers::String* name);
@@ -100,11 +103,13 @@ class FlatReader {
   std::string error_;
 };
 
-// Bounds for the Verifier: no schema table nests deeper, and a section of a large operator stays far below the count.
+// Bounds for the Verifier: no schema table nests deeper, and a section of a large operator stays
+// far below the count.
 inline constexpr flatbuffers::uoffset_t kFlatMaxDepth = 16;
 inline constexpr flatbuffers::uoffset_t kFlatMaxTables = 4'000'000;
 
 // Verified and converted whole, from and to bytes whose root table is T.
-std::string artifact_bytes(const Artifact& artifact);  // the canonical binary form that manifests hash
+std::string artifact_bytes(
+    const Artifact& artifact);  // the canonical binary form that manifests hash
 
 }  // namespace opforge

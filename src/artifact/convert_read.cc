@@ -52,7 +52,8 @@ std::array<std::string, 3> FlatReader::triple(
   std::array<std::string, 3> out;
   if (values == nullptr) return out;
   if (values->size() > 3) {
-    problem(fmt::format("a grid, block or cluster has {} parts, at most 3 expected", values->size()));
+    problem(
+        fmt::format("a grid, block or cluster has {} parts, at most 3 expected", values->size()));
     return out;
   }
   for (flatbuffers::uoffset_t i = 0; i < values->size(); ++i) out[i] = text(values->Get(i));
@@ -158,8 +159,8 @@ Binding FlatReader::binding(const fb::Binding* binding) {
   });
   out.size_bytes = binding->size_bytes();
   if ((out.type == ParamType::kTensorMap) != (binding->tensor_map() != nullptr))
-    problem(fmt::format("parameter '{}': a tensor map belongs to the type tensor_map, and to no other",
-                        out.name));
+    problem(fmt::format(
+        "parameter '{}': a tensor map belongs to the type tensor_map, and to no other", out.name));
   else if (binding->tensor_map() != nullptr)
     out.tensor_map = tensor_map(binding->tensor_map());
   return out;
@@ -169,8 +170,7 @@ LaunchStep FlatReader::step(const fb::LaunchStep* step) {
   LaunchStep out;
   out.kind = enumerator<StepKind>(step->kind(), "the kind of a step");
   out.entry = text(step->entry());
-  out.bindings =
-      list<Binding>(step->bindings(), [&](const fb::Binding* b) { return binding(b); });
+  out.bindings = list<Binding>(step->bindings(), [&](const fb::Binding* b) { return binding(b); });
   out.grid = triple(step->grid());
   out.block = triple(step->block());
   out.cluster = triple(step->cluster());
@@ -284,11 +284,10 @@ Signature FlatReader::signature(const fb::Signature* signature) {
   out.name = text(signature->name());
   out.tensors = list<TensorArg>(signature->tensors(),
                                 [&](const fb::TensorArg* arg) { return tensor_arg(arg); });
-  out.attributes = list<AttrArg>(signature->attributes(),
-                                 [&](const fb::AttrArg* arg) { return attr_arg(arg); });
-  out.dtypes = list<DTypeCombo>(signature->dtypes(), [&](const fb::DTypeCombo* combo) {
-    return dtypes(combo->dtypes());
-  });
+  out.attributes =
+      list<AttrArg>(signature->attributes(), [&](const fb::AttrArg* arg) { return attr_arg(arg); });
+  out.dtypes = list<DTypeCombo>(
+      signature->dtypes(), [&](const fb::DTypeCombo* combo) { return dtypes(combo->dtypes()); });
   out.reduced_dims = texts(signature->reduced_dims());
   out.default_contract = enumerator<Tier>(signature->default_contract(), "the default contract");
   out.backend_priority = texts(signature->backend_priority());
@@ -348,10 +347,10 @@ OperatorSection FlatReader::section(const fb::Section* section) {
   OperatorSection out;
   out.signature = signature(section->signature());
   out.formula = text(section->formula());
-  out.artifacts = list<Artifact>(section->artifacts(),
-                                 [&](const fb::Artifact* a) { return artifact(a); });
-  out.table = list<TableEntry>(section->table(),
-                               [&](const fb::TableEntry* e) { return table_entry(e); });
+  out.artifacts =
+      list<Artifact>(section->artifacts(), [&](const fb::Artifact* a) { return artifact(a); });
+  out.table =
+      list<TableEntry>(section->table(), [&](const fb::TableEntry* e) { return table_entry(e); });
   out.attestations = list<Attestation>(section->attestations(),
                                        [&](const fb::Attestation* a) { return attestation(a); });
   return out;

@@ -55,7 +55,8 @@ FlatWriter::Offset<flatbuffers::String> FlatWriter::text(std::string_view value)
   return builder_.CreateSharedString(value.data(), value.size());
 }
 
-// Empty lists are left out; elements of a list of strings must be present, so that empty ones are written.
+// Empty lists are left out; elements of a list of strings must be present, so that empty ones are
+// written.
 FlatWriter::Vector<FlatWriter::Offset<flatbuffers::String>> FlatWriter::texts(
     std::span<const std::string> values) {
   if (values.empty()) return 0;
@@ -80,7 +81,8 @@ FlatWriter::Vector<FlatWriter::Offset<T>> FlatWriter::list(const Items& items, M
   return builder_.CreateVector(offsets);
 }
 
-// Writes what `make` makes once for all equal contents: its bytes in a buffer of its own are the key.
+// Writes what `make` makes once for all equal contents: its bytes in a buffer of its own are the
+// key.
 template <class Make>
 auto FlatWriter::shared(char kind, Make make) -> decltype(make(*this)) {
   flatbuffers::FlatBufferBuilder scratch;
@@ -154,7 +156,8 @@ FlatWriter::Offset<fb::LaunchStep> FlatWriter::step(const LaunchStep& step) {
 }
 
 FlatWriter::Offset<fb::LaunchRecord> FlatWriter::launch(const LaunchRecord& record) {
-  const auto steps = list<fb::LaunchStep>(record.steps, [&](const LaunchStep& s) { return step(s); });
+  const auto steps =
+      list<fb::LaunchStep>(record.steps, [&](const LaunchStep& s) { return step(s); });
   const auto workspace = text(record.workspace_bytes);
   const auto guards = list<fb::Guard>(record.guards, [&](const Guard& guard) {
     const auto expr = builder_.CreateSharedString(guard.expr);
@@ -187,10 +190,12 @@ FlatWriter::Offset<fb::Artifact> FlatWriter::artifact(const Artifact& artifact) 
       std::vector<std::string> names;
       for (DType dtype : p.dtypes) names.emplace_back(dtype_name(dtype));
       const auto stored = w.texts(names);
-      return fb::CreatePrecondition(w.builder_, number<fb::PreconditionKind>(p.kind), p.value, stored);
+      return fb::CreatePrecondition(w.builder_, number<fb::PreconditionKind>(p.kind), p.value,
+                                    stored);
     });
   });
-  const auto code_key = text(artifact.code_key.hex()), code_digest = text(artifact.code_digest.hex());
+  const auto code_key = text(artifact.code_key.hex()),
+             code_digest = text(artifact.code_digest.hex());
   const auto proof_key = text(artifact.proof_key.hex());
   const auto toolchain = shared('t', [&](FlatWriter& w) {
     const auto name = w.text(artifact.toolchain.name), version = w.text(artifact.toolchain.version);
@@ -226,8 +231,8 @@ FlatWriter::Offset<fb::AttrArg> FlatWriter::attr_arg(const AttrArg& arg) {
   Offset<fb::Value> default_value = 0;
   if (arg.default_value) default_value = value(*arg.default_value);
   const auto choices = texts(arg.choices);
-  const auto baked =
-      list<fb::Value>(arg.baked_values, [&](const Value& baked_value) { return value(baked_value); });
+  const auto baked = list<fb::Value>(arg.baked_values,
+                                     [&](const Value& baked_value) { return value(baked_value); });
   fb::AttrArgBuilder out(builder_);
   out.add_name(name);
   out.add_type(number<fb::AttrType>(arg.type));

@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint64_t kJsonBudget = 64ull << 20;
 constexpr std::size_t kMaxJsonBytes = 16u << 20;
 
-// A parser that knows the schema; `root` is the table that the text holds. One for each thread, since parsing the schema
-// costs more than parsing a manifest.
+// A parser that knows the schema; `root` is the table that the text holds. One for each thread,
+// since parsing the schema costs more than parsing a manifest.
 Result<flatbuffers::Parser*> parser_for(const char* root) {
   thread_local flatbuffers::Parser parser = [] {
     flatbuffers::IDLOptions options;
@@ -23,7 +23,8 @@ Result<flatbuffers::Parser*> parser_for(const char* root) {
     return flatbuffers::Parser(options);
   }();
   thread_local const bool parsed = parser.Parse(kSchemaText);
-  if (!parsed) return fail(Code::kInternal, fmt::format("schema: {}", parser.error_), "artifact/json");
+  if (!parsed)
+    return fail(Code::kInternal, fmt::format("schema: {}", parser.error_), "artifact/json");
   if (!parser.SetRootType(root))
     return fail(Code::kInternal, fmt::format("schema has no table {}", root), "artifact/json");
   parser.file_identifier_.clear();
@@ -34,7 +35,8 @@ template <class Table, class Read>
 auto from_json(std::string_view json, const char* root, const char* what, Read read)
     -> Result<decltype(read(std::declval<FlatReader&>(), std::declval<const Table*>()))> {
   if (json.size() > kMaxJsonBytes || json.find('\0') != std::string_view::npos)
-    return fail(Code::kCorrupt, fmt::format("{}: not JSON text of at most 16 MiB", what), "artifact/json");
+    return fail(Code::kCorrupt, fmt::format("{}: not JSON text of at most 16 MiB", what),
+                "artifact/json");
   OPFORGE_ASSIGN(flatbuffers::Parser * parser, parser_for(root));
   const std::string text(json);
   if (!parser->ParseJson(text.c_str()))
@@ -46,7 +48,8 @@ auto from_json(std::string_view json, const char* root, const char* what, Read r
   FlatReader reader(kJsonBudget);
   auto value = read(reader, flatbuffers::GetRoot<Table>(bytes));
   if (auto status = reader.status(); !status)
-    return fail(status.error().code, fmt::format("{}: {}", what, status.error().message), "artifact/json");
+    return fail(status.error().code, fmt::format("{}: {}", what, status.error().message),
+                "artifact/json");
   return value;
 }
 
@@ -57,7 +60,8 @@ Result<std::string> to_json(const char* root, const char* what, Write write) {
   builder.Finish(write(builder));
   std::string text;
   if (!flatbuffers::GenerateText(*parser, builder.GetBufferPointer(), &text))
-    return fail(Code::kInvalidArgument, fmt::format("{}: a text in it is not UTF-8", what), "artifact/json");
+    return fail(Code::kInvalidArgument, fmt::format("{}: a text in it is not UTF-8", what),
+                "artifact/json");
   return text;
 }
 
@@ -77,18 +81,20 @@ Result<Artifact> manifest_from_json(std::string_view json) {
     Digest digest;
     Artifact artifact;
   };
-  OPFORGE_ASSIGN(auto manifest, (from_json<fb::Manifest>(
-                                    json, "opforge.fb.Manifest", "manifest",
-                                    [](FlatReader& reader, const fb::Manifest* m) {
-                                      return Manifest{m->schema_version(),
-                                                      reader.digest(m->digest(), "the manifest's digest"),
-                                                      reader.artifact(m->artifact())};
-                                    })));
+  OPFORGE_ASSIGN(auto manifest,
+                 (from_json<fb::Manifest>(json, "opforge.fb.Manifest", "manifest",
+                                          [](FlatReader& reader, const fb::Manifest* m) {
+                                            return Manifest{
+                                                m->schema_version(),
+                                                reader.digest(m->digest(), "the manifest's digest"),
+                                                reader.artifact(m->artifact())};
+                                          })));
   if (manifest.schema_version != kPackSchemaVersion)
-    return fail(Code::kIncompatible,
-                fmt::format("manifest of schema {}, this opforge reads {}: build the artifact again",
-                            manifest.schema_version, kPackSchemaVersion),
-                "artifact/json");
+    return fail(
+        Code::kIncompatible,
+        fmt::format("manifest of schema {}, this opforge reads {}: build the artifact again",
+                    manifest.schema_version, kPackSchemaVersion),
+        "artifact/json");
   const auto digest = sha256(artifact_bytes(manifest.artifact));
   if (digest != manifest.digest)
     return fail(Code::kCorrupt,
@@ -99,8 +105,9 @@ Result<Artifact> manifest_from_json(std::string_view json) {
 }
 
 Result<std::string> launch_to_json(const LaunchRecord& record) {
-  return to_json("opforge.fb.LaunchRecord", "launch record",
-                 [&](flatbuffers::FlatBufferBuilder& builder) { return FlatWriter(builder).launch(record); });
+  return to_json(
+      "opforge.fb.LaunchRecord", "launch record",
+      [&](flatbuffers::FlatBufferBuilder& builder) { return FlatWriter(builder).launch(record); });
 }
 
 Result<LaunchRecord> launch_from_json(std::string_view json) {

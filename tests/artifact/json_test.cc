@@ -7,7 +7,8 @@
 namespace opforge {
 namespace {
 
-// The parameter sizes that the four compilers report (probe metadata), and that our records must add up to.
+// The parameter sizes that the four compilers report (probe metadata), and that our records must
+// add up to.
 TEST(LaunchFixtures, LoadAndHaveTheSizesThatTheCompilersReport) {
   const std::map<std::string, std::vector<std::size_t>> sizes = {
       {"triton_matmul_hostdesc", {128, 4, 4, 8, 8, 128, 4, 4, 8, 8, 128, 4, 4, 8, 8, 4, 8, 8}},
@@ -23,8 +24,9 @@ TEST(LaunchFixtures, LoadAndHaveTheSizesThatTheCompilersReport) {
       ASSERT_EQ(bindings.size(), params.size());
       for (std::size_t k = 0; k < params.size(); ++k) {
         EXPECT_EQ(bindings[k].name, params[k].name);
-        const std::size_t size =
-            bindings[k].type == ParamType::kBytes ? bindings[k].size_bytes : param_size_bytes(bindings[k].type);
+        const std::size_t size = bindings[k].type == ParamType::kBytes
+                                     ? bindings[k].size_bytes
+                                     : param_size_bytes(bindings[k].type);
         EXPECT_EQ(size, params[k].bytes.size()) << params[k].name;
         if (auto known = sizes.find(fixture.name); known != sizes.end()) {
           ASSERT_EQ(known->second.size(), params.size());
