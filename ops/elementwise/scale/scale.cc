@@ -1,0 +1,32 @@
+#include "../elementwise.hpp"
+
+namespace opforge {
+
+void scale_reference(ReferenceCall& call);
+
+Operator opforge_operator_elementwise_scale() {
+  const std::vector<std::string> tensors{"x", "y"};
+  const std::vector<Binding> extra{{.name = "alpha", .type = ParamType::kF32, .value = "alpha"}};
+  Operator op;
+  op.signature.name = "elementwise.scale";
+  op.signature.tensors = {{.name = "x", .dims = {"...M", "N"}, .dtype = "T"},
+                          {.name = "y", .dims = {"...M", "N"}, .dtype = "T", .access = Access::kWrite, .may_alias = {"x"}}};
+  op.signature.attributes = {{.name = "alpha", .type = AttrType::kFloat, .default_value = 1.0}};
+  op.signature.dtypes = elementwise::float_dtypes();
+  op.signature.backend_priority = {"cuda", "cpu"};
+  op.default_contract(Tier::kDeterministic);
+  op.description = "multiply every element by a number";
+  op.formula = "y = alpha * x";
+  op.tolerances = {.fast = {.a = 0.5, .b = 1.0}, .high_precision = {.a = 0.5, .b = 1.0}};
+  op.work = {.bytes_read = "M * N * T.itemsize", .bytes_written = "M * N * T.itemsize", .flops = "M * N"};
+  op.reference = scale_reference;
+  op.reference_source = "reference.cc";
+  op.kernels = {elementwise::cpu_kernel("scale", tensors, extra), elementwise::cuda_kernel("scale", tensors, extra)};
+  op.cases = elementwise::cases();
+  for (Case& each : op.cases) each.attributes["alpha"] = 0.75;
+  op.data_contracts = {{"cpu", "any strides; contiguous tensors are one stream"},
+                       {"cuda", "any strides; contiguous tensors aligned to 16 bytes use vectors"}};
+  return op;
+}
+
+}  // namespace opforge
