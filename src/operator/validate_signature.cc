@@ -33,7 +33,8 @@ class Names {
     const auto [seen, is_new] = used_.emplace(name, what);
     if (is_new) return {};
     if (seen->second == what) return wrong(op_, "two {}s are called '{}'", what, name);
-    return wrong(op_, "'{}' is the name of a {} and of a {}: rename one", name, seen->second, what);
+    return wrong(op_, "the name '{}' is used twice, for {} and {}: rename one", name, seen->second,
+                 what);
   }
 
  private:

@@ -66,7 +66,8 @@ std::vector<TensorView> good(std::int64_t m = 4, std::int64_t n = 8) {
   return {view(kX, {m, n}), view(kW, {n}), TensorView::absent(), view(kY, {m, n})};
 }
 
-Result<BoundCall> try_bind(const std::vector<TensorView>& tensors, const ValueMap& attributes = {}) {
+Result<BoundCall> try_bind(const std::vector<TensorView>& tensors,
+                           const ValueMap& attributes = {}) {
   return bind_call(row_signature(), tensors, attributes);
 }
 
@@ -288,8 +289,8 @@ TEST(BindCall, InputsMayOverlapAndRepeat) {
 
 TEST(BindAttributes, Conversions) {
   const auto call = try_bind(good(), {{"eps", std::int64_t{1}},
-                                  {"mode", std::string("tanh")},
-                                  {"zero_centered", std::int64_t{1}}});
+                                      {"mode", std::string("tanh")},
+                                      {"zero_centered", std::int64_t{1}}});
   ASSERT_TRUE(call) << call.error().message;
   EXPECT_EQ(call->attributes.at("eps"), Value{1.0});
   EXPECT_EQ(call->attributes.at("mode"), Value{std::string("tanh")});

@@ -8,9 +8,10 @@ namespace {
 Signature row_signature() {
   Signature s;
   s.name = "test.halves";
-  s.tensors = {{.name = "x", .dims = {"...M", "N"}, .dtype = "T"},
-               {.name = "w", .dims = {"N"}, .dtype = "W", .optional = true},
-               {.name = "y", .dims = {"...M", "ceil_div(N,2)"}, .dtype = "T", .access = Access::kWrite}};
+  s.tensors = {
+      {.name = "x", .dims = {"...M", "N"}, .dtype = "T"},
+      {.name = "w", .dims = {"N"}, .dtype = "W", .optional = true},
+      {.name = "y", .dims = {"...M", "ceil_div(N,2)"}, .dtype = "T", .access = Access::kWrite}};
   s.dtypes = {{{"T", DType::kF32}, {"W", DType::kF32}}, {{"T", DType::kBF16}, {"W", DType::kF32}}};
   return s;
 }
@@ -18,8 +19,8 @@ Signature row_signature() {
 TEST(Infer, OutputKeepsLeadingDimsAndDtype) {
   const std::int64_t dims[] = {2, 3, 5};
   float data[30];
-  const TensorView tensors[] = {TensorView::contiguous(data, DType::kBF16, dims), TensorView::absent(),
-                                TensorView::absent()};
+  const TensorView tensors[] = {TensorView::contiguous(data, DType::kBF16, dims),
+                                TensorView::absent(), TensorView::absent()};
   auto out = infer_outputs(row_signature(), tensors, {});
   ASSERT_TRUE(out.has_value()) << out.error().message;
   const TensorView& y = (*out)[2];
@@ -39,8 +40,9 @@ TEST(Infer, WhatDoesNotFollowIsNamed) {
 }
 
 TEST(Infer, PlaceholdersDoNotOverlap) {
-  auto tensors = placeholder_tensors(row_signature(), {{"M", std::int64_t{4}}, {"N", std::int64_t{7}}},
-                                     row_signature().dtypes[1], {}, {});
+  auto tensors =
+      placeholder_tensors(row_signature(), {{"M", std::int64_t{4}}, {"N", std::int64_t{7}}},
+                          row_signature().dtypes[1], {}, {});
   ASSERT_TRUE(tensors.has_value()) << tensors.error().message;
   ASSERT_EQ(tensors->size(), 3u);
   EXPECT_FALSE(overlaps((*tensors)[0], (*tensors)[2]));
@@ -51,12 +53,12 @@ TEST(Infer, PlaceholdersDoNotOverlap) {
 }
 
 TEST(Infer, AMissingOrUnknownSymbolIsNamed) {
-  const auto missing =
-      placeholder_tensors(row_signature(), {{"M", std::int64_t{4}}}, row_signature().dtypes[0], {}, {});
+  const auto missing = placeholder_tensors(row_signature(), {{"M", std::int64_t{4}}},
+                                           row_signature().dtypes[0], {}, {});
   ASSERT_FALSE(missing.has_value());
   EXPECT_NE(missing.error().message.find("lacks N"), std::string::npos);
-  const auto unknown =
-      placeholder_tensors(row_signature(), {{"K", std::int64_t{4}}}, row_signature().dtypes[0], {}, {});
+  const auto unknown = placeholder_tensors(row_signature(), {{"K", std::int64_t{4}}},
+                                           row_signature().dtypes[0], {}, {});
   ASSERT_FALSE(unknown.has_value());
   EXPECT_NE(unknown.error().message.find("no dim K"), std::string::npos);
 }
