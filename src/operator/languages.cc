@@ -11,24 +11,14 @@
 namespace opforge {
 namespace {
 
-constexpr int kTileLevel = 2, kThreadLevel = 1;
+constexpr LanguageRow kRows[] = {
+#include "languages.inc"
+    LanguageRow{"", 0, DeviceKind::kCpu}};
 
-// The one place where languages are ranked; a new backend adds a row when its language should take
-// part in the rule.
-constexpr std::array kLanguages{
-    LanguageRow{"triton", kTileLevel, DeviceKind::kCuda},
-    LanguageRow{"tilelang", kTileLevel, DeviceKind::kCuda},
-    LanguageRow{"cutedsl", kTileLevel, DeviceKind::kCuda},
-    LanguageRow{"cutile", kTileLevel, DeviceKind::kCuda},
-    LanguageRow{"opencl", kTileLevel, DeviceKind::kOpenCl},
-    LanguageRow{"cuda", kThreadLevel, DeviceKind::kCuda},
-    LanguageRow{"cpu", kThreadLevel, DeviceKind::kCpu},
-};
-
-const LanguageRow* find_language(std::string_view backend) {
-  const auto* row = std::find_if(kLanguages.begin(), kLanguages.end(),
-                                 [&](const LanguageRow& r) { return r.backend == backend; });
-  return row == kLanguages.end() ? nullptr : row;
+const LanguageRow* find_language(Languages languages, std::string_view backend) {
+  const auto row = std::find_if(languages.begin(), languages.end(),
+                                [&](const LanguageRow& r) { return r.backend == backend; });
+  return row == languages.end() ? nullptr : &*row;
 }
 
 // An `asm` statement outside line comments: "asm" as a word, followed by '(' or "volatile".
@@ -54,9 +44,10 @@ bool has_assembly(std::string_view source) {
   return false;
 }
 
-bool share_a_device(const KernelDecl& a, const KernelDecl& b) {
-  const auto runs_on = [](const KernelDecl& kernel, DeviceKind device) {
-    if (kernel.requires_any.empty()) return find_language(kernel.backend)->device == device;
+bool share_a_device(const KernelDecl& a, const KernelDecl& b, Languages languages) {
+  const auto runs_on = [&](const KernelDecl& kernel, DeviceKind device) {
+    if (kernel.requires_any.empty())
+      return find_language(languages, kernel.backend)->device == device;
     return std::any_of(kernel.requires_any.begin(), kernel.requires_any.end(),
                        [&](const Requirement& r) { return r.device == device; });
   };
@@ -67,12 +58,13 @@ bool share_a_device(const KernelDecl& a, const KernelDecl& b) {
 }
 
 // A kernel in a higher language for the same device; null when there is none.
-const KernelDecl* higher_kernel(const Operator& op, const KernelDecl& kernel) {
-  const auto level = language_level(kernel, op.folder);
+const KernelDecl* higher_kernel(const Operator& op, const KernelDecl& kernel, Languages languages) {
+  const auto level = language_level(kernel, op.folder, languages);
   if (!level) return nullptr;
   for (const KernelDecl& other : op.kernels) {
-    const auto other_level = language_level(other, op.folder);
-    if (other_level && *other_level > *level && share_a_device(kernel, other)) return &other;
+    const auto other_level = language_level(other, op.folder, languages);
+    if (other_level && *other_level > *level && share_a_device(kernel, other, languages))
+      return &other;
   }
   return nullptr;
 }
@@ -82,7 +74,7 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-Status check_reason(const Operator& op, const KernelDecl& kernel) {
+Status check_reason(const Operator& op, const KernelDecl& kernel, Languages languages) {
   const LowLevelReason& reason = kernel.reason;
   const auto wrong = [&](std::string_view why) {
     return fail(Code::kInvalidDeclaration,
@@ -100,7 +92,7 @@ Status check_reason(const Operator& op, const KernelDecl& kernel) {
       if (!reason.text.empty() || !reason.benchmark.empty()) {
         return wrong(fmt::format("the reason '{}' has no kind: {}", reason.text, kKinds));
       }
-      if (const KernelDecl* higher = higher_kernel(op, kernel)) {
+      if (const KernelDecl* higher = higher_kernel(op, kernel, languages)) {
         return wrong(
             fmt::format("it is in a lower-level language than {} ({}) for the same device "
                         "and states no reason: {}",
@@ -127,10 +119,11 @@ Status check_reason(const Operator& op, const KernelDecl& kernel) {
 
 }  // namespace
 
-std::span<const LanguageRow> languages() { return kLanguages; }
+Languages all_languages() { return Languages(kRows).first(std::size(kRows) - 1); }
 
-std::optional<int> language_level(const KernelDecl& kernel, std::string_view folder) {
-  const LanguageRow* row = find_language(kernel.backend);
+std::optional<int> language_level(const KernelDecl& kernel, std::string_view folder,
+                                  Languages languages) {
+  const LanguageRow* row = find_language(languages, kernel.backend);
   if (!row) return std::nullopt;
   if (!folder.empty()) {
     for (const std::string& source : kernel.sources) {
@@ -141,8 +134,8 @@ std::optional<int> language_level(const KernelDecl& kernel, std::string_view fol
   return row->level;
 }
 
-Status validate_reasons(const Operator& op) {
-  for (const KernelDecl& kernel : op.kernels) OPFORGE_TRY(check_reason(op, kernel));
+Status validate_reasons(const Operator& op, Languages languages) {
+  for (const KernelDecl& kernel : op.kernels) OPFORGE_TRY(check_reason(op, kernel, languages));
   return {};
 }
 
@@ -154,10 +147,10 @@ LowLevelShare& LowLevelShare::operator+=(const LowLevelShare& other) {
   return *this;
 }
 
-LowLevelShare low_level_share(const Operator& op) {
+LowLevelShare low_level_share(const Operator& op, Languages languages) {
   LowLevelShare share;
   for (const KernelDecl& kernel : op.kernels) {
-    if (!find_language(kernel.backend)) continue;
+    if (!find_language(languages, kernel.backend)) continue;
     ++share.kernels;
     if (kernel.reason.kind == ReasonKind::kNone) continue;
     ++share.lower;

@@ -10,26 +10,29 @@
 
 namespace opforge {
 
-// A language by the name of the backend whose kernels are written in it. Backends that are not
-// listed (the reference, calls into vendor libraries) are no kernel language: the rule does not
-// look at them.
+// Languages in two levels, above inline assembly: those that describe work on tiles (Triton, TileLang, CuTe DSL, cuTile,
+// OpenCL C) and those that describe the work of a thread (CUDA C++, C++). A backend says in its backend.cmake which level its
+// language has; one that says nothing (the reference, calls into vendor libraries) has no kernel language, and the rule does
+// not look at its kernels.
+inline constexpr int kAssemblyLevel = 0;  // a kernel of any language whose sources hold inline assembly
+inline constexpr int kThreadLevel = 1;
+inline constexpr int kTileLevel = 2;
 struct LanguageRow {
   std::string_view backend;
-  int level;          // larger is higher
+  int level;
   DeviceKind device;  // what its kernels run on, unless the kernel's own requirements say otherwise
 };
-inline constexpr int kAssemblyLevel =
-    0;  // a kernel of any listed language whose sources hold inline assembly
-std::span<const LanguageRow> languages();
+using Languages = std::span<const LanguageRow>;
+Languages all_languages();  // generated from the backends
 
-// The level of a kernel; none when its backend is no listed language. With `folder` the sources are
-// looked at for inline assembly (unreadable ones are passed over here; validate() reports them).
-std::optional<int> language_level(const KernelDecl& kernel, std::string_view folder);
+// The level of a kernel; none when its backend has no kernel language. With `folder` the sources are looked at for inline
+// assembly (unreadable ones are passed over here; validate() reports them).
+std::optional<int> language_level(const KernelDecl& kernel, std::string_view folder,
+                                  Languages languages = all_languages());
 
-// kInvalidDeclaration for a reason without kind ("the call shape differs" is none), a missing
-// primitive that is not named, a performance gap without its benchmark, and a kernel without reason
-// beside one in a higher language for the same device.
-Status validate_reasons(const Operator& op);
+// kInvalidDeclaration for a reason without kind ("the call shape differs" is none), a missing primitive that is not named, a
+// performance gap without its benchmark, and a kernel without reason beside one in a higher language for the same device.
+Status validate_reasons(const Operator& op, Languages languages = all_languages());
 
 // The share of kernels that are in a lower-level language than the operator's highest for the same
 // device, or that say so.
@@ -43,6 +46,6 @@ struct LowLevelShare {
   }
   LowLevelShare& operator+=(const LowLevelShare& other);
 };
-LowLevelShare low_level_share(const Operator& op);
+LowLevelShare low_level_share(const Operator& op, Languages languages = all_languages());
 
 }  // namespace opforge

@@ -11,6 +11,12 @@ namespace {
 using testing_samples::sample_kernel;
 using testing_samples::sample_operator;
 
+constexpr LanguageRow kTable[] = {{"triton", kTileLevel, DeviceKind::kCuda},
+                                  {"tilelang", kTileLevel, DeviceKind::kCuda},
+                                  {"opencl", kTileLevel, DeviceKind::kOpenCl},
+                                  {"cuda", kThreadLevel, DeviceKind::kCuda},
+                                  {"cpu", kThreadLevel, DeviceKind::kCpu}};
+
 Operator with(std::vector<std::string> backends) {
   Operator op = sample_operator();
   op.kernels.clear();
@@ -20,16 +26,15 @@ Operator with(std::vector<std::string> backends) {
 }
 
 std::string message(const Operator& op) {
-  Operator copy = op;
-  const Status status = validate(copy);
+  const Status status = validate_reasons(op, kTable);
   return status ? "" : status.error().message;
 }
 
 TEST(Languages, OrderOfLevels) {
   const auto level = [](const char* backend) {
-    return language_level(sample_kernel("k", backend, Tier::kFast), "");
+    return language_level(sample_kernel("k", backend, Tier::kFast), "", kTable);
   };
-  for (const char* high : {"triton", "tilelang", "cutedsl", "cutile", "opencl"}) {
+  for (const char* high : {"triton", "tilelang", "opencl"}) {
     for (const char* low : {"cuda", "cpu"}) {
       EXPECT_GT(*level(high), *level(low));
       EXPECT_GT(*level(low), kAssemblyLevel);
@@ -37,6 +42,15 @@ TEST(Languages, OrderOfLevels) {
   }
   EXPECT_FALSE(level("reference"));
   EXPECT_FALSE(level("cublas"));
+}
+
+TEST(Languages, BackendsSayTheirOwnLevel) {
+  const auto level = [](const char* backend) {
+    return language_level(sample_kernel("k", backend, Tier::kFast), "");
+  };
+  EXPECT_EQ(level("cuda"), kThreadLevel);
+  EXPECT_EQ(level("cpu"), kThreadLevel);
+  EXPECT_FALSE(level("reference"));
 }
 
 TEST(Languages, ALowerKernelBesideAHigherOneNeedsAReason) {
@@ -87,7 +101,8 @@ TEST(Languages, InlineAssemblyIsTheLowest) {
   ASSERT_TRUE(folder);
   const auto level = [&](std::string_view source) {
     EXPECT_TRUE(write_file_atomic(folder->path() / "cpu.cc", source));
-    return *language_level(sample_kernel("k", "cuda", Tier::kFast), folder->path().string());
+    return *language_level(sample_kernel("k", "cuda", Tier::kFast), folder->path().string(),
+                           kTable);
   };
   EXPECT_EQ(level("void f() { asm volatile(\"nop;\"); }"), kAssemblyLevel);
   EXPECT_EQ(level("void f() { asm (\"nop;\"); }"), kAssemblyLevel);
@@ -100,13 +115,13 @@ TEST(Languages, ShareOfLowerKernels) {
   Operator op = with({"triton", "cuda", "cpu", "reference"});
   op.kernels[1].reason = {ReasonKind::kMissingPrimitive, "warp shuffle", ""};
   op.kernels[2].reason = {ReasonKind::kPerformanceGap, "gap", "a.json"};
-  LowLevelShare share = low_level_share(op);
+  LowLevelShare share = low_level_share(op, kTable);
   EXPECT_EQ(share.kernels, 3u);
   EXPECT_EQ(share.lower, 2u);
   EXPECT_EQ(share.missing_primitive, 1u);
   EXPECT_EQ(share.performance_gap, 1u);
   EXPECT_DOUBLE_EQ(share.share(), 2.0 / 3.0);
-  share += low_level_share(with({"cpu"}));
+  share += low_level_share(with({"cpu"}), kTable);
   EXPECT_EQ(share.kernels, 4u);
   EXPECT_EQ(LowLevelShare{}.share(), 0);
 }
