@@ -13,13 +13,14 @@ namespace {
 constexpr unsigned kStatic =
     bit(SymbolKind::kReducedDim) | kAnyAttribute | bit(SymbolKind::kDType) | kAnyTunable;
 
-// In a DETERMINISTIC kernel dims that are not reduced appear in the grid, in bounds (integers,
-// pointers) and in guards, where they choose which rows are done and not how; a device property
-// appears nowhere.
-unsigned allowed_symbols(const KernelDecl& kernel, ExprPlace place) {
+// In a DETERMINISTIC kernel dims that are not reduced appear in the grid, in bounds (integers, pointers) and in guards, where
+// they choose which rows are done and not how; a device property appears nowhere. Without reduced dims no elements meet, so
+// that geometry cannot change bits.
+unsigned allowed_symbols(const Signature& signature, const KernelDecl& kernel, ExprPlace place) {
   if (kernel.tier != Tier::kDeterministic) return kEverything;
   const bool how = place == ExprPlace::kGeometry || place == ExprPlace::kFloat;
-  return how ? kStatic : kEverything & ~bit(SymbolKind::kDevice);
+  if (how && !signature.reduced_dims.empty()) return kStatic;
+  return kEverything & ~bit(SymbolKind::kDevice);
 }
 
 bool is_power_of_two(std::uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
@@ -144,7 +145,7 @@ class LaunchCheck {
   }
 
   Status expression(ExprPlace place, const std::string& text, const std::string& where) {
-    const unsigned allowed = allowed_symbols(kernel_, place);
+    const unsigned allowed = allowed_symbols(op_.signature, kernel_, place);
     if (place == ExprPlace::kPointer) return pointer(text, where, allowed);
     OPFORGE_ASSIGN(const Expression parsed, check_expression(op_, &kernel_, text, where, allowed));
     if (!parsed.symbols().empty()) return {};

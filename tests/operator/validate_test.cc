@@ -369,6 +369,13 @@ TEST(Validate, DeterministicKernelsDependOnReducedDimsOnly) {
       {"parameter eps: expression 'eps / M' may not use 'M'",
        [&](Operator& op) { step_of(op, 1).bindings[6].value = "eps / M"; }},
   });
+  // Without reduced dims every element is computed by itself.
+  Operator elementwise = sample_operator();
+  elementwise.signature.reduced_dims.clear();
+  exact(elementwise).tunables[0].initial = "4";
+  step_of(elementwise, 1).block[0] = "max(1, 4096 / max(N, 1))";
+  const Status by_itself = validate(elementwise);
+  EXPECT_TRUE(by_itself) << by_itself.error().message;
   // The same is fine where no bits are promised, and reduced dims, dtypes and baked attributes are
   // fine everywhere.
   Operator op = sample_operator();
