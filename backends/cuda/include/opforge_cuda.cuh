@@ -90,6 +90,30 @@ OPFORGE_DEVICE float approx_rsqrt(float x) {
   return r;
 }
 
+// 2^x with relative error 2^-22, for results of type T: with gradual underflow where T has values
+// below 2^-126.
+template <class T>
+OPFORGE_DEVICE float exp2_for(float x) {
+  float r;
+  if constexpr (is_same<T, f16>::value) {
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  } else {
+    asm("ex2.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  }
+  return r;
+}
+// Maxima of the two elements in a word each; NaN wins.
+template <class T>
+OPFORGE_DEVICE unsigned packed_max(unsigned a, unsigned b) {
+  unsigned r;
+  if constexpr (is_same<T, bf16>::value) {
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  } else {
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  }
+  return r;
+}
+
 template <class I>
 OPFORGE_DEVICE constexpr I ceil_div(I a, I b) {
   return (a + b - 1) / b;
@@ -165,10 +189,12 @@ OPFORGE_DEVICE int elements_to_boundary(const T* p, long long n) {
 }
 
 // How a load or store treats the caches.
-//   kCached  plain: through L1 and L2. The only one for memory that this launch also writes
-//   elsewhere. kKept    read-only data that many blocks read again (weights): ld.global.nc kStream
-//   read or written once: ld.global.nc.L1::no_allocate, st.global.cs
-enum class Cache { kCached, kKept, kStream };
+//   kCached  plain: through L1 and L2. Right for any memory
+//   kOnce    read or written once, L1 does not keep it: ld.global.L1::no_allocate, st.global.cs. Right
+//            for any memory, so for rows that may be replaced in place
+//   kKept    read-only data that many blocks read again (weights): ld.global.nc
+//   kStream  as kOnce, for memory that nothing in this launch writes: ld.global.nc.L1::no_allocate
+enum class Cache { kCached, kOnce, kKept, kStream };
 
 #define OPFORGE_LOAD(modifier)                                                 \
   if constexpr (V::kAccess == 16) {                                            \
@@ -206,6 +232,8 @@ template <class V, Cache kCache>
 OPFORGE_DEVICE void load_words(const char* p, unsigned* w) {
   if constexpr (kCache == Cache::kStream) {
     OPFORGE_LOAD(".nc.L1::no_allocate")
+  } else if constexpr (kCache == Cache::kOnce) {
+    OPFORGE_LOAD(".L1::no_allocate")
   } else if constexpr (kCache == Cache::kKept) {
     OPFORGE_LOAD(".nc")
   } else {
@@ -214,7 +242,7 @@ OPFORGE_DEVICE void load_words(const char* p, unsigned* w) {
 }
 template <class V, Cache kCache>
 OPFORGE_DEVICE void store_words(char* p, const unsigned* w) {
-  if constexpr (kCache == Cache::kStream) {
+  if constexpr (kCache == Cache::kStream || kCache == Cache::kOnce) {
     OPFORGE_STORE(".cs")
   } else {
     OPFORGE_STORE("")
