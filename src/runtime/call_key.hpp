@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/hash.hpp"
-#include "operator/value.hpp"
 #include "runtime/runtime.hpp"
 #include "tensor/view.hpp"
 
@@ -24,12 +23,12 @@ struct CallState {
 
 class CallKey {
  public:
-  CallKey(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
+  CallKey(std::string_view op, std::span<const TensorView> tensors, std::span<const CallAttribute> attributes,
           const CallOptions& options, const CallState& state) {
     text(op);
     put(static_cast<std::uint32_t>(tensors.size()));
     for (const TensorView& view : tensors) tensor(view);
-    for (const auto& [name, value] : attributes) attribute(name, value);
+    for (const CallAttribute& one : attributes) attribute(one);
     const Head head{options.contract ? static_cast<std::uint8_t>(1 + static_cast<int>(*options.contract)) : std::uint8_t{0},
                     static_cast<std::uint8_t>(options.proof), options.allow_ptx, options.facts.lockstep, state.sealed,
                     state.development, state.capturing, 0, options.facts.world_size, options.facts.rank};
@@ -94,12 +93,14 @@ class CallKey {
     append(view.dims.data(), rank * sizeof(std::int64_t));
     append(view.strides.data(), rank * sizeof(std::int64_t));
   }
-  void attribute(const std::string& name, const Value& value) {
-    text(name);
-    put(static_cast<std::uint8_t>(value.index()));
-    if (const auto* integer = std::get_if<std::int64_t>(&value)) return put(*integer);
-    if (const auto* number = std::get_if<double>(&value)) return put(*number);
-    text(std::get<std::string>(value));
+  void attribute(const CallAttribute& one) {
+    text(one.name);
+    put(one.kind);
+    switch (one.kind) {
+      case CallAttribute::Kind::kInt: return put(one.integer);
+      case CallAttribute::Kind::kFloat: return put(one.number);
+      case CallAttribute::Kind::kText: return text(one.text);
+    }
   }
 
   std::byte inline_[kInlineBytes];

@@ -20,12 +20,12 @@ std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What the caller gave, for a record of the call; `plan` may be null.
-TraceRecord record_of(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
-                      const Signature* signature) {
+// What the caller gave, for a record of the call.
+TraceRecord record_of(std::string_view op, std::span<const TensorView> tensors,
+                      std::span<const CallAttribute> attributes, const Signature* signature) {
   TraceRecord record;
   record.op = op;
-  record.attributes = attributes;
+  record.attributes = to_map(attributes);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorView& view = tensors[i];
     TraceTensor tensor;
@@ -73,6 +73,38 @@ class DataPointers {
   void** data_ = inline_.data();
 };
 
+// A map's attributes as a list on the stack.
+class AttributeList {
+ public:
+  explicit AttributeList(const ValueMap& map) {
+    if (map.size() > inline_.size()) [[unlikely]] large_.resize(map.size());
+    CallAttribute* at = large_.empty() ? inline_.data() : large_.data();
+    list_ = {at, map.size()};
+    for (const auto& [name, value] : map) {
+      at->name = name;
+      if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+        at->kind = CallAttribute::Kind::kInt;
+        at->integer = *integer;
+      } else if (const auto* number = std::get_if<double>(&value)) {
+        at->kind = CallAttribute::Kind::kFloat;
+        at->number = *number;
+      } else {
+        at->kind = CallAttribute::Kind::kText;
+        at->text = std::get<std::string>(value);
+      }
+      ++at;
+    }
+  }
+  AttributeList(const AttributeList&) = delete;
+  AttributeList& operator=(const AttributeList&) = delete;
+  std::span<const CallAttribute> get() const { return list_; }
+
+ private:
+  std::array<CallAttribute, 8> inline_;
+  std::vector<CallAttribute> large_;
+  std::span<const CallAttribute> list_;
+};
+
 using Outcome = Result<std::optional<Unavailable>>;
 
 Outcome run(RuntimeState& state, const CachedPlan& entry, std::span<const TensorView> tensors, StreamHandle stream,
@@ -100,7 +132,8 @@ Outcome run(RuntimeState& state, const CachedPlan& entry, std::span<const Tensor
 
 // One call without its trace. `used` gets the plan that served it, if one was found.
 Outcome call_untraced(RuntimeState& state, std::string_view op, std::span<const TensorView> tensors,
-                      const ValueMap& attributes, const CallOptions& options, std::shared_ptr<const CachedPlan>* used) {
+                      std::span<const CallAttribute> attributes, const CallOptions& options,
+                      std::shared_ptr<const CachedPlan>* used) {
   if (options.facts.user) {
     if (const Support met = options.facts.user(tensors); !met) {
       return std::optional(Unavailable{std::string(op), met.reason()});
@@ -182,8 +215,9 @@ Result<Prepared> Runtime::prepare(std::string_view op, std::span<const TensorVie
   }
   std::uint64_t stream_id = 0;
   OPFORGE_ASSIGN(const CallState call_state, state_->call_state(tensors, options.stream, &stream_id));
-  const CallKey key(op, tensors, attributes, options, call_state);
-  OPFORGE_ASSIGN(RuntimeState::Found found, state_->find_or_make(op, tensors, attributes, options, call_state, key));
+  const AttributeList list(attributes);
+  const CallKey key(op, tensors, list.get(), options, call_state);
+  OPFORGE_ASSIGN(RuntimeState::Found found, state_->find_or_make(op, tensors, list.get(), options, call_state, key));
   if (auto* unavailable = std::get_if<Unavailable>(&found)) {
     count_event(op, "unavailable");
     return Prepared{std::move(*unavailable)};
@@ -195,6 +229,13 @@ Result<Prepared> Runtime::prepare(std::string_view op, std::span<const TensorVie
 
 Result<std::optional<Unavailable>> Runtime::call(std::string_view op, std::span<const TensorView> tensors,
                                                  const ValueMap& attributes, const CallOptions& options) {
+  const AttributeList list(attributes);
+  return call_list(op, tensors, list.get(), options);
+}
+
+Result<std::optional<Unavailable>> Runtime::call_list(std::string_view op, std::span<const TensorView> tensors,
+                                                      std::span<const CallAttribute> attributes,
+                                                      const CallOptions& options) {
   if (!trace_on()) [[likely]] {
     Outcome outcome = call_untraced(*state_, op, tensors, attributes, options, nullptr);
     if (outcome && *outcome) [[unlikely]] count_event(op, "unavailable");

@@ -4,7 +4,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -22,6 +24,16 @@ struct CallOptions {
   bool allow_ptx = false;
   CallerFacts facts;
   StreamHandle stream = nullptr;
+};
+
+// An attribute of a call by reference: building a list of them allocates nothing.
+struct CallAttribute {
+  enum class Kind : std::uint8_t { kInt, kFloat, kText };
+  std::string_view name;
+  Kind kind = Kind::kInt;
+  std::int64_t integer = 0;
+  double number = 0;
+  std::string_view text;
 };
 
 // A candidate and why it was or was not taken; what `explain` prints.
@@ -69,6 +81,9 @@ class Runtime {
   // Dispatch by signature (cached plan), take workspace from the {device, stream} pool, run, trace. The hot call.
   Result<std::optional<Unavailable>> call(std::string_view op, std::span<const TensorView> tensors,
                                           const ValueMap& attributes, const CallOptions& options);
+  // The same without a map: the order of attributes is free, each order is prepared once.
+  Result<std::optional<Unavailable>> call_list(std::string_view op, std::span<const TensorView> tensors,
+                                               std::span<const CallAttribute> attributes, const CallOptions& options);
   Explanation explain(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
                       const CallOptions& options);
   // One digest over every choice for the calls that were prepared so far: two processes with one pack print the same.

@@ -28,6 +28,17 @@ Device device_of(std::span<const TensorView> tensors) {
 
 }  // namespace
 
+ValueMap to_map(std::span<const CallAttribute> attributes) {
+  ValueMap map;
+  for (const CallAttribute& one : attributes) {
+    Value value = one.integer;
+    if (one.kind == CallAttribute::Kind::kFloat) value = one.number;
+    if (one.kind == CallAttribute::Kind::kText) value = std::string(one.text);
+    map.insert_or_assign(std::string(one.name), std::move(value));
+  }
+  return map;
+}
+
 RuntimeState::RuntimeState(std::vector<Launcher*> with) : launchers(std::move(with)) {
   warn_of_unknown_variables();
   if (const char* name = std::getenv("OPFORGE_BACKEND"); name != nullptr) forced = name;
@@ -271,11 +282,12 @@ void RuntimeState::note_choice(const Resolved& resolved, const CallOptions& opti
 }
 
 Result<RuntimeState::Found> RuntimeState::find_or_make(std::string_view op, std::span<const TensorView> tensors,
-                                                       const ValueMap& attributes, const CallOptions& options,
-                                                       const CallState& call_state, const CallKey& key) {
+                                                       std::span<const CallAttribute> attributes,
+                                                       const CallOptions& options, const CallState& call_state,
+                                                       const CallKey& key) {
   const std::uint64_t now = generation.load(std::memory_order_acquire);
   if (auto kept = plans.find(key, now)) return Found{std::move(kept)};
-  Resolved resolved = resolve(op, tensors, attributes, options, call_state);
+  Resolved resolved = resolve(op, tensors, to_map(attributes), options, call_state);
   if (resolved.unavailable) return Found{std::move(*resolved.unavailable)};
   if (resolved.error) {
     // Kept for sealed_misses(); the message of ours says more.

@@ -36,6 +36,8 @@ struct Resolved {
   std::optional<Error> error;
 };
 
+ValueMap to_map(std::span<const CallAttribute> attributes);
+
 class RuntimeState {
  public:
   explicit RuntimeState(std::vector<Launcher*> launchers);
@@ -44,8 +46,9 @@ class RuntimeState {
                    const CallOptions& options, const CallState& call_state);
   // resolve(), counted, warned about and kept: what prepare() and a call that is not in the thread's table use.
   using Found = std::variant<std::shared_ptr<const CachedPlan>, Unavailable>;
-  Result<Found> find_or_make(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
-                             const CallOptions& options, const CallState& call_state, const CallKey& key);
+  Result<Found> find_or_make(std::string_view op, std::span<const TensorView> tensors,
+                             std::span<const CallAttribute> attributes, const CallOptions& options,
+                             const CallState& call_state, const CallKey& key);
 
   Result<std::shared_ptr<const OperatorView>> view(std::string_view op);
   // What of the process and of the stream decides. Asks the driver only where a stream can be captured.
