@@ -89,7 +89,9 @@ Result<PackHeader> decode_header(std::string_view bytes) {
             "build the pack again, or use the opforge that wrote it",
             header.opforge_version, header.schema_version, OPFORGE_VERSION, kPackSchemaVersion),
         kWhere);
-  if (get<std::uint32_t>(bytes, 12) != kPackHeaderBytes || !all_zero(bytes.substr(200)))
+  const auto version = bytes.substr(168, kVersionBytes);
+  if (get<std::uint32_t>(bytes, 12) != kPackHeaderBytes || !all_zero(bytes.substr(200)) ||
+      !all_zero(version.substr(std::min(version.find('\0'), version.size()))))
     return fail(Code::kCorrupt, "the header is damaged", kWhere);
   header.file_bytes = get<std::uint64_t>(bytes, 16);
   header.root_offset = get<std::uint64_t>(bytes, 24);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "artifact/convert.hpp"
 #include "artifact/pack.hpp"
@@ -36,6 +37,8 @@ struct Slot {
   std::mutex mutex;  // guards what follows: loaded once
   std::shared_ptr<const OperatorSection> section;
   std::map<Digest, BlobRef> blobs;
+  std::string
+      wrong_attestation;  // of an unsigned pack: the first that was dropped for its signature
 };
 
 Result<std::string> decompress(const std::string& stored, const BlobRef& blob) {
@@ -69,7 +72,7 @@ struct Pack::State {
   Status read_root(const std::string& bytes);
   Slot* find(std::string_view op) const;
   Status load(Slot& slot);
-  void drop_unproved(OperatorSection& section) const;
+  void drop_unproved(Slot& slot, OperatorSection& section) const;
   Result<std::string> code(const BlobRef& blob) const;
   Status check_padding() const;
 };
@@ -171,18 +174,18 @@ Slot* Pack::State::find(std::string_view op) const {
   return at != slots.end() && (*at)->name == op ? at->get() : nullptr;
 }
 
-// Nobody answers for the contents of an unsigned pack.
-void Pack::State::drop_unproved(OperatorSection& section) const {
+// Nobody answers for the contents of an unsigned pack: only attestations that stand alone count.
+void Pack::State::drop_unproved(Slot& slot, OperatorSection& section) const {
   if (!info.signer.empty()) return;
   std::erase_if(section.attestations, [&](const Attestation& a) {
-    const char* reason = !trust.trusts(a.signer)        ? "its signer is not trusted"
-                         : !attestation_signature_ok(a) ? "its signature is wrong"
-                                                        : nullptr;
-    if (reason != nullptr)
-      log(LogLevel::kWarning, "pack",
-          fmt::format("pack '{}': attestation of {} on {} by {} is not used: {}", path, a.variant,
-                      a.device_model, a.signer, reason));
-    return reason != nullptr;
+    const bool right = attestation_signature_ok(a);
+    if (right && trust.trusts(a.signer)) return false;
+    const auto message =
+        fmt::format("attestation of {} on {} by {} is not used: {}", a.variant, a.device_model,
+                    a.signer, right ? "its signer is not trusted" : "its signature is wrong");
+    log(LogLevel::kWarning, "pack", fmt::format("pack '{}': {}", path, message));
+    if (!right && slot.wrong_attestation.empty()) slot.wrong_attestation = message;
+    return true;
   });
 }
 
@@ -221,7 +224,7 @@ Status Pack::State::load(Slot& slot) {
     if (!blobs.contains(artifact.code_digest) || artifact.variant.op != slot.name)
       return fail(Code::kCorrupt,
                   fmt::format("{}: {} has no code", what, to_string(artifact.variant)), kWhere);
-  drop_unproved(*section);
+  drop_unproved(slot, *section);
   slot.blobs = std::move(blobs);
   slot.section = std::move(section);
   return {};
@@ -334,19 +337,17 @@ Result<std::string> Pack::code(const Artifact& artifact) {
 }
 
 Status Pack::verify_all() {
-  std::map<Digest, bool> seen;
+  std::set<Digest> seen;
   for (const auto& slot : state_->slots) {
     OPFORGE_ASSIGN(const auto loaded, section(slot->name));
     for (const auto& artifact : loaded->artifacts)
-      if (seen.emplace(artifact.code_digest, true).second) OPFORGE_TRY(code(artifact));
+      if (seen.insert(artifact.code_digest).second) OPFORGE_TRY(code(artifact));
+    std::string wrong = slot->wrong_attestation;
     for (const auto& a : loaded->attestations)
-      if (!attestation_signature_ok(a))
-        return fail(
-            Code::kUntrusted,
-            fmt::format("pack '{}': the attestation of {} on {} is not signed by {}, as it says",
-                        state_->path, a.variant, a.device_model,
-                        a.signer.empty() ? "anybody" : a.signer),
-            kWhere);
+      if (wrong.empty() && !attestation_signature_ok(a))
+        wrong = fmt::format("attestation of {} on {} is not signed by {}, as it says", a.variant,
+                            a.device_model, a.signer.empty() ? "anybody" : a.signer);
+    if (!wrong.empty()) return fail(state_->named({Code::kUntrusted, std::move(wrong), kWhere}));
   }
   if (seen.size() != state_->info.blob_count)
     return fail(state_->named(
@@ -360,12 +361,12 @@ Status Pack::verify_all() {
 Result<PackContents> read_pack(Pack& pack) {
   PackContents contents;
   contents.opforge_version = pack.info().opforge_version;
-  std::map<Digest, bool> seen;
+  std::set<Digest> seen;
   for (const auto& op : pack.operators()) {
     OPFORGE_ASSIGN(const auto section, pack.section(op));
     contents.sections.push_back(*section);
     for (const auto& artifact : section->artifacts) {
-      if (!seen.emplace(artifact.code_digest, true).second) continue;
+      if (!seen.insert(artifact.code_digest).second) continue;
       OPFORGE_ASSIGN(std::string code, pack.code(artifact));
       contents.codes.push_back({artifact.code_digest, std::move(code)});
     }

@@ -154,10 +154,14 @@ inline Trust trusting(const SigningKey& key) {
   return trust;
 }
 
-// A folder that everybody may enter, removed at the end.
+// A folder that everybody may enter, in memory where possible, removed at the end.
 class Folder {
  public:
-  Folder() : dir_(*TempDir::create(std::filesystem::temp_directory_path(), "opforge-test")) {
+  Folder()
+      : dir_(*TempDir::create(access("/dev/shm", W_OK) == 0
+                                  ? Path("/dev/shm")
+                                  : std::filesystem::temp_directory_path(),
+                              "opforge-test")) {
     chmod(dir_.path().c_str(), 0755);
   }
   const Path& path() const { return dir_.path(); }
