@@ -8,7 +8,8 @@
 
 namespace opforge {
 
-// Validates all; an error names the operator. Plug-in paths come from --plugin and OPFORGE_PLUGINS (':' separated).
+// Validates all; an error names the operator. `plugins` are those named by --plugin; the others are found
+// (forge/plugin.hpp).
 Result<Catalogue> load_catalogue(std::span<const std::string> plugins = {});
 
 // Add one operator as the tables do: its folder made absolute (below source_root(); ops/<group>/<op> when it names none),

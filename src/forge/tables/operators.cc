@@ -3,6 +3,7 @@
 
 #include "base/text.hpp"
 #include "forge/catalogue.hpp"
+#include "forge/plugin.hpp"
 #include "operator/operator.hpp"
 #include "toolchain/reference_kernel.hpp"
 #include "toolchain/source.hpp"
@@ -36,10 +37,14 @@ Result<Catalogue> load_catalogue(std::span<const std::string> plugins) {
   for (const auto& row : kRows) {
     if (row.make != nullptr) OPFORGE_TRY(add_operator(catalogue, row.make()));
   }
-  if (!plugins.empty()) {
-    return fail(Code::kUnavailable,
-                fmt::format("plug-in '{}': this build loads none", plugins.front()),
-                "forge/catalogue");
+  for (const std::string& path : plugin_paths(plugins)) {
+    OPFORGE_ASSIGN(Plugin plugin, load_plugin(path));
+    for (Operator& op : plugin.operators) {
+      if (auto status = add_operator(catalogue, std::move(op)); !status) {
+        status.error().message = fmt::format("plug-in {}: {}", path, status.error().message);
+        return fail(std::move(status.error()));
+      }
+    }
   }
   return catalogue;
 }
