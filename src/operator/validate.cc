@@ -65,12 +65,9 @@ Status check_work(const Operator& op) {
 Status check_ids(const Operator& op) {
   std::set<std::string> ids;
   std::map<std::string, std::string> deterministic;
-  const std::string reserved = op.signature.name + ".reference";
   for (const KernelDecl& kernel : op.kernels) {
     if (!ids.insert(kernel.id).second)
       return wrong(op, "two kernels have the id '{}': rename one", kernel.id);
-    if (kernel.id == reserved)
-      return wrong(op, "the kernel id '{}' is kept for the reference", kernel.id);
     if (kernel.tier != Tier::kDeterministic) continue;
     const auto [seen, is_new] = deterministic.emplace(kernel.backend, kernel.id);
     if (!is_new) {

@@ -98,8 +98,11 @@ Status check_kernel(const Operator& op, const KernelDecl& kernel) {
   }
   if (kernel.backend.empty()) return wrong(op, "kernel {}: it names no backend", kernel.id);
   const Tier contract = op.signature.default_contract;
-  if (kernel.tier != contract && std::find(op.other_tiers.begin(), op.other_tiers.end(),
-                                           kernel.tier) == op.other_tiers.end()) {
+  // The reference serves what nothing else does, at its own tier; that is no offer of the operator.
+  const bool is_reference = kernel.backend == "reference";
+  if (!is_reference && kernel.tier != contract &&
+      std::find(op.other_tiers.begin(), op.other_tiers.end(), kernel.tier) ==
+          op.other_tiers.end()) {
     return wrong(
         op, "kernel {}: its tier {} is neither the default contract ({}) nor among the other tiers",
         kernel.id, tier_name(kernel.tier), tier_name(contract));

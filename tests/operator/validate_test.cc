@@ -52,6 +52,16 @@ TEST(Validate, ASoundDeclarationPasses) {
             (std::map<std::string, std::string>{{"cpu", "row_sum.cpu.exact"}}));
 }
 
+TEST(Validate, TheReferenceHasATierOfItsOwn) {
+  Operator op = sample_operator();
+  op.kernels.pop_back();
+  op.kernels[0].backend = "reference";
+  op.other_tiers.clear();
+  op.default_contract(Tier::kDeterministic);
+  const Status status = validate(op);
+  EXPECT_TRUE(status) << status.error().message;
+}
+
 TEST(Validate, Names) {
   expect_refused({
       {"the name is empty: give it as <group>.<op>", [](Operator& op) { op.signature.name = ""; }},
@@ -74,8 +84,6 @@ TEST(Validate, Names) {
        [](Operator& op) { op.kernels[1].id = "row_sum.cpu"; }},
       {"kernel id 'a b'", [](Operator& op) { op.kernels[0].id = "a b"; }},
       {"kernel id ''", [](Operator& op) { op.kernels[0].id = ""; }},
-      {"kept for the reference",
-       [](Operator& op) { op.kernels[0].id = "reduction.row_sum.reference"; }},
       {"two cases are called 'small'", [](Operator& op) { op.cases[1].name = "small"; }},
       {"a case has no name", [](Operator& op) { op.cases[1].name = ""; }},
   });
