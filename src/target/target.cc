@@ -97,4 +97,21 @@ Support runs_on(const Target& target, const DeviceInfo& device, bool allow_ptx) 
   return refuse(target, device, "CPU code runs on its own level or a higher one");
 }
 
+std::vector<Target> native_targets(const DeviceInfo& device) {
+  std::vector<std::string> names;
+  if (device.device.kind == DeviceKind::kCuda) {
+    const std::string number = std::to_string(device.arch);
+    if (device.arch >= 90) names.push_back("sm_" + number + "a");
+    names.push_back("sm_" + number);
+  } else if (device.device.kind == DeviceKind::kCpu) {
+    for (int level = device.arch; level >= 2; --level) names.push_back("x86-64-v" + std::to_string(level));
+    names.emplace_back("x86-64");
+  }
+  std::vector<Target> targets;
+  for (const std::string& name : names) {
+    if (auto target = parse_target(name)) targets.push_back(std::move(*target));
+  }
+  return targets;
+}
+
 }  // namespace opforge

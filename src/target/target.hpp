@@ -41,6 +41,9 @@ struct DeviceInfo {
 // PTX on its arch or later if `allow_ptx`; CPU code on its level or higher. The refusal names both sides.
 Support runs_on(const Target& target, const DeviceInfo& device, bool allow_ptx);
 
+// The targets whose code this device runs, the most specific first: sm_90a, sm_90; x86-64-v3, x86-64-v2, x86-64.
+std::vector<Target> native_targets(const DeviceInfo& device);
+
 DeviceInfo detect_cpu();  // OPFORGE_CPU_LEVEL (1..4) masks instruction sets, for tests
 
 }  // namespace opforge
