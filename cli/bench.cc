@@ -9,9 +9,10 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/common.hpp"
-#include "forge/candidates.hpp"
+#include "cli/session.hpp"
 #include "forge/catalogue.hpp"
 #include "measure/bench.hpp"
+#include "operator/infer.hpp"
 #include "runtime/backends.hpp"
 
 namespace opforge::cli {
@@ -91,8 +92,11 @@ Result<int> run_bench(const BenchOptions& options) {
   OPFORGE_ASSIGN(Catalogue catalogue, load_catalogue(options.common.plugins));
   OPFORGE_ASSIGN(auto ops, select_operators(catalogue, options.operators));
   OPFORGE_ASSIGN(auto tiers, parse_tiers(options.tier));
-  OPFORGE_ASSIGN(CodeProvider provider, CodeProvider::open({options.pack, options.allow_unsigned}));
-  OPFORGE_ASSIGN(DeviceInfo device, select_device(options.device.empty() ? options.backend : options.device));
+  if (tiers.empty()) tiers.assign(kAllTiers.begin(), kAllTiers.end());
+  SessionOptions session_options{.pack = options.pack, .trust = {}, .allow_unsigned = options.allow_unsigned, .sealed = false,
+                                 .backend = options.backend, .device = options.device, .contract = "", .proof = "off"};
+  OPFORGE_ASSIGN(Session session, Session::open(session_options, options.common, ops.front()->signature.name));
+  const DeviceInfo device = session.device();
   DeviceApi& api = *find_device_api(device.device.kind);
   OPFORGE_ASSIGN(CopyCeiling ceiling, measure_copy_ceiling(api, device));
   MeasureOptions measure;
@@ -109,7 +113,10 @@ Result<int> run_bench(const BenchOptions& options) {
     for (const BenchShape& shape : shapes) {
       if (interrupted()) return fail(Code::kCancelled, "interrupted; nothing was written");
       progress.update(fmt::format("{} {} {}", op->signature.name, shape.name, to_string(shape.dtypes)));
-      OPFORGE_ASSIGN(auto codes, provider.codes_for(*op, shape, options.backend, device, tiers));
+      const std::string_view name = op->signature.name;
+      OPFORGE_TRY(session.want(name, shape.dims, shape.attributes, shape.dtypes));
+      OPFORGE_ASSIGN(auto tensors, placeholder_tensors(op->signature, shape.dims, shape.dtypes, shape.attributes, device.device));
+      OPFORGE_ASSIGN(auto codes, session.chosen(name, tensors, shape.attributes, tiers));
       if (codes.empty()) {
         table.row({op->signature.name, shape.name, to_string(shape.dtypes), "-", "-", "-", "-", "-", "-", "-",
                    "no kernel of backend " + options.backend + " serves this"});

@@ -7,6 +7,7 @@
 
 #include "artifact/pack.hpp"
 #include "cli/common.hpp"
+#include "forge/develop.hpp"
 #include "runtime/runtime.hpp"
 #include "verify/subject.hpp"
 
@@ -30,7 +31,7 @@ class Session {
   Runtime& runtime() { return *runtime_; }
   const DeviceInfo& device() const { return device_; }
   CallOptions call_options() const { return call_; }
-  Result<const Signature*> signature(std::string_view op) { return runtime_->signature(op); }
+  Result<const Signature*> signature(std::string_view op);
   // In development mode: compile the defaults for this shape before dispatch looks for them. Nothing with a pack.
   Status want(std::string_view op, const ValueMap& dims, const ValueMap& attributes, const DTypeCombo& dtypes);
   // What dispatch chooses for each of these contracts, each code once, with its bytes.
@@ -38,14 +39,15 @@ class Session {
                                         const ValueMap& attributes, std::span<const Tier> contracts);
 
  private:
+  std::unique_ptr<Catalogue> catalogue_;  // development mode; before the source that uses it
   std::unique_ptr<Runtime> runtime_;
   std::shared_ptr<ArtifactSource> source_;
-  std::function<Status(std::string_view, const ValueMap&, const ValueMap&, const DTypeCombo&)> want_;
+  std::shared_ptr<DevelopmentSource> development_;  // null with a pack
   DeviceInfo device_;
   CallOptions call_;
 };
 
-// Packs named by --pack, with the trust of this process and of --trust.
+// The pack named by --pack, with the trust of this process and of --trust.
 Result<std::shared_ptr<Pack>> open_pack(const std::string& path, const std::vector<std::string>& trust,
                                         bool allow_unsigned);
 
