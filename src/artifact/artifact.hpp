@@ -112,6 +112,10 @@ struct OperatorSection {
   std::vector<Attestation> attestations;
 };
 
+// Equal in every stored field.
+bool same_signature(const Signature& a, const Signature& b);
+bool same_artifact(const Artifact& a, const Artifact& b);
+
 // Where artifacts come from: a pack, or in development mode the forge.
 class ArtifactSource {
  public:

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <cassert>
+#include <algorithm>
 
 #include "artifact/convert.hpp"
 
@@ -305,6 +305,19 @@ std::string artifact_bytes(const Artifact& artifact) {
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(FlatWriter(builder).artifact(artifact));
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
+}
+
+bool same_artifact(const Artifact& a, const Artifact& b) {
+  return artifact_bytes(a) == artifact_bytes(b);
+}
+
+bool same_signature(const Signature& a, const Signature& b) {
+  flatbuffers::FlatBufferBuilder first, second;
+  first.Finish(FlatWriter(first).signature(a));
+  second.Finish(FlatWriter(second).signature(b));
+  return first.GetSize() == second.GetSize() &&
+         std::equal(first.GetBufferPointer(), first.GetBufferPointer() + first.GetSize(),
+                    second.GetBufferPointer());
 }
 
 }  // namespace opforge

@@ -82,6 +82,10 @@ struct PackContents {
   std::string opforge_version;  // of the builder; empty: this one
 };
 
+// The key that a pack says it is signed by (empty: unsigned), from its header alone: nothing is
+// checked yet.
+Result<std::string> pack_signer(const Path& path);
+
 // Read everything back, for merge, diff, attest, sign.
 Result<PackContents> read_pack(Pack& pack);
 

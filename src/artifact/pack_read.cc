@@ -275,15 +275,29 @@ Pack::~Pack() = default;
 const PackInfo& Pack::info() const { return state_->info; }
 std::string Pack::name() const { return state_->path; }
 
+namespace {
+Result<PackHeader> header_of(const MappedFile& file) {
+  OPFORGE_ASSIGN(const std::string head,
+                 file.copy(0, std::min<std::uint64_t>(kPackHeaderBytes, file.size_bytes())));
+  return decode_header(head);
+}
+}  // namespace
+
+Result<std::string> pack_signer(const Path& path) {
+  OPFORGE_ASSIGN(const auto file, MappedFile::open(path));
+  auto header = header_of(file);
+  if (!header)
+    return fail(header.error().code,
+                fmt::format("pack '{}': {}", path.string(), header.error().message), kWhere);
+  return header->signer;
+}
+
 Result<std::shared_ptr<Pack>> Pack::open(const Path& path, const Trust& trust) {
   auto state = std::make_unique<State>();
   state->path = path.string();
   state->trust = trust;
   OPFORGE_ASSIGN(state->file, MappedFile::open(path));
-  auto head =
-      state->file.copy(0, std::min<std::uint64_t>(kPackHeaderBytes, state->file.size_bytes()));
-  if (!head) return fail(state->named(std::move(head.error())));
-  auto header = decode_header(*head);
+  auto header = header_of(state->file);
   if (!header) return fail(state->named(std::move(header.error())));
   if (auto opened = state->open(*header); !opened)
     return fail(state->named(std::move(opened.error())));
