@@ -1,0 +1,42 @@
+// From the C structs of a call to the runtime's.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "capi/support.hpp"
+
+namespace opforge::capi {
+
+// kInvalidArgument names what is wrong with the tensor: device type, dtype, lanes, rank.
+Result<TensorView> view_of(const DLTensor& tensor);
+
+// The arguments of one call: on the stack for calls of ordinary size.
+class CallArguments {
+ public:
+  // The structs given must outlive this.
+  static constexpr std::size_t kInline = 12;
+  Status set(const DLTensor* const* tensors, std::size_t tensor_count, const opforge_attribute* attributes,
+             std::size_t attribute_count, const opforge_call_options* options);
+  CallArguments() = default;
+  CallArguments(const CallArguments&) = delete;
+  CallArguments& operator=(const CallArguments&) = delete;
+
+  std::span<const TensorView> tensors() const { return tensors_; }
+  std::span<const CallAttribute> attributes() const { return attributes_; }
+  ValueMap attribute_map() const;
+  const CallOptions& options() const { return options_; }
+
+ private:
+  Status set_options(const opforge_call_options& given, const DLTensor* const* tensors, std::size_t tensor_count);
+  std::array<TensorView, kInline> inline_tensors_;
+  std::array<CallAttribute, kInline> inline_attributes_;
+  std::vector<TensorView> many_tensors_;
+  std::vector<CallAttribute> many_attributes_;
+  std::span<TensorView> tensors_;
+  std::span<CallAttribute> attributes_;
+  CallOptions options_;
+};
+
+}  // namespace opforge::capi
