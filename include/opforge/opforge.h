@@ -256,7 +256,7 @@ typedef struct opforge_plan_info {
   const char* why;
 } opforge_plan_info;
 OPFORGE_API opforge_status opforge_plan_describe(const opforge_plan* plan, const opforge_plan_info** info) OPFORGE_NOEXCEPT;
-/* Null is fine. Not while a graph that was captured from it is still launched without a context. */
+/* Null is fine. Code that was captured into a graph stays loaded. */
 OPFORGE_API opforge_status opforge_plan_destroy(opforge_plan* plan) OPFORGE_NOEXCEPT;
 
 /* ---- What happened -------------------------------------------------------------------------------------------- */

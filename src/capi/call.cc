@@ -111,6 +111,9 @@ opforge_status opforge_plan_execute(const opforge_plan* plan, void* const* data,
       return failed(Code::kInvalidArgument, "the plan is for " + std::to_string(object->plan->tensor_count()) + " tensors, got " +
                                                 (data == nullptr ? std::string("none") : std::to_string(data_count)));
     }
+    if (stream != nullptr) {
+      if (const Status kept = keep_if_captured(*object->plan, stream); !kept) return failed(kept.error());
+    }
     const Status done = object->plan->execute(data, workspace, stream);
     return done ? OPFORGE_OK : failed(done.error());
   });

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "operator/overlap.hpp"
+#include "runtime/code_cache.hpp"
 
 namespace opforge {
 namespace {
@@ -128,6 +129,13 @@ Status Plan::execute_staged(void* const* tensors, StreamHandle stream) const {
     OPFORGE_TRY(staging_->copy(ordinal, static_cast<char*>(tensors[i]) + tensors_[i].low_bytes, mirrors.bases[i],
                                static_cast<std::size_t>(tensors_[i].high_bytes - tensors_[i].low_bytes)));
   }
+  return {};
+}
+
+Status keep_if_captured(const Plan& plan, StreamHandle stream) {
+  if (plan.launcher_ == nullptr || plan.device_.device.kind == DeviceKind::kCpu || plan.staged()) return {};
+  OPFORGE_ASSIGN(const auto state, plan.launcher_->device_api().stream_state(plan.ordinal_, stream));
+  if (state.capturing) pin_code(plan.code_);
   return {};
 }
 

@@ -46,6 +46,7 @@ class Plan {
     bool same_allowed = false;        // the very same memory is declared fine
   };
   Status check_pointers(void* const* tensors) const;
+  friend Status keep_if_captured(const Plan& plan, StreamHandle stream);
   Status execute_staged(void* const* tensors, StreamHandle stream) const;
   Status launch_steps(void* const* tensors, void* workspace, StreamHandle stream) const;
 
@@ -73,6 +74,9 @@ class Plan {
 Result<std::shared_ptr<const Plan>> build_plan(const Signature& signature, const BoundCall& call,
                                                std::shared_ptr<const Artifact> artifact, const std::string& code,
                                                Launcher& launcher, const DeviceInfo& device, bool allow_ptx);
+
+// Keeps the code of `plan` loaded for ever if `stream` is being captured: the graph may launch it after the plan is gone.
+Status keep_if_captured(const Plan& plan, StreamHandle stream);
 
 // Evaluate a launch record for a bound call: grids, arguments, patches. Shared by plans and by the tests of launch records.
 struct PreparedLaunch { std::vector<PreparedStep> steps; std::size_t workspace_bytes = 0; };
