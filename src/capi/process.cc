@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.hpp"
+#include "base/version.hpp"
 #include "capi/support.hpp"
 #include "runtime/backends.hpp"
 #include "runtime/metrics.hpp"
@@ -15,7 +16,7 @@ using namespace opforge::capi;
 extern "C" {
 
 uint32_t opforge_abi_version(void) noexcept { return OPFORGE_ABI_VERSION; }
-const char* opforge_version(void) noexcept { return OPFORGE_VERSION; }
+const char* opforge_version(void) noexcept { return kVersion; }
 
 opforge_status opforge_seal(void) noexcept {
   seal();
