@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,10 +44,10 @@ enum class Layout : std::uint8_t {
 };
 std::string_view layout_name(Layout layout);
 
-// Values of a trial.
+// Values of a trial. Hostile values are for floating tensors only.
 enum class Data : std::uint8_t {
   kOrdinary,      // as the declaration's fills say
-  kOneNaN,        // ordinary, one NaN at a random place of each floating input in turn
+  kOneNaN,        // ordinary, one NaN at a random place
   kOneInfinity,   // the same with +inf
   kNegInfinity,   // the same with -inf
   kBothInfinities,
@@ -61,70 +62,93 @@ enum class Data : std::uint8_t {
 };
 std::string_view data_name(Data data);
 
+// Which tensors a layout is given to.
+enum class LaidOut : std::uint8_t { kAll, kInputs, kOutputs };
+
 struct Trial {
-  std::string name;              // "M=33,N=257 T=bf16 misaligned nan": unique in a suite
-  ValueMap dims, attributes;
+  std::string name;              // "M=33 N=257 misaligned nan:x": unique in a suite
+  ValueMap dims, attributes;     // every symbol's extent; attributes that differ from the defaults
   DTypeCombo dtypes;
   Layout layout = Layout::kContiguous;
+  LaidOut laid_out = LaidOut::kAll;
   Data data = Data::kOrdinary;
+  std::string data_tensor;       // the input that gets `data`, the others ordinary values; empty: the largest floating one
   std::set<std::string> absent;  // optional tensors left out
-  std::string alias;             // output that is given the memory of an input it may alias; empty: none
+  std::string alias;             // output that is given the memory of `alias_input`; empty: none
   std::string alias_input;
   std::uint64_t seed = 0;
-  bool tiled = false;            // huge: values repeat with a prime period, so that filling is fast
+  bool tiled = false;            // large: values repeat with a prime period, so that filling is fast
 };
 
-// A tensor in guarded device memory: a canary before and after, poison in gaps between strided elements, outputs poisoned.
-// The host keeps an image of what was put there.
+// Some rows along one axis; axis < 0: everything.
+struct Rows {
+  int axis = -1;
+  std::span<const std::int64_t> at;
+};
+
+// A tensor in guarded device memory: a canary before and after, canary bytes in the gaps between strided elements, outputs
+// poisoned. The host knows what was put there.
 class GuardedTensor {
  public:
-  GuardedTensor() = default;
+  GuardedTensor();
   GuardedTensor(GuardedTensor&&) noexcept;
   GuardedTensor& operator=(GuardedTensor&&) noexcept;
   ~GuardedTensor();
 
-  const TensorView& view() const { return view_; }                   // as the caller passes it
-  const std::vector<std::int64_t>& dims() const { return dims_; }    // declared dims (leading dims collapsed)
-  // Element values in row-major order of the declared dims, as they were put (rounded to the dtype).
-  std::vector<double> initial() const;
-  // Read back from the device.
-  Result<std::vector<double>> values() const;
-  Result<std::string> bits() const;                                  // the elements' bytes, row-major, gaps left out
-  // Put the initial image again (inputs) or poison of pattern `which` (outputs).
-  Status reset(int which);
-  // Canaries, gaps and (for inputs) values are as they were put; the message names what changed and where.
-  Status unchanged(bool values_too) const;
-  // Elements that still hold the poison of the last reset, bit for bit; outputs only.
+  const TensorView& view() const;                  // as the caller passes it
+  const std::vector<std::int64_t>& dims() const;   // declared dims (leading dims collapsed)
+  bool present() const { return view().present(); }
+  // Element values in row-major order of the declared dims: as they were put (rounded to the dtype), or now.
+  std::vector<double> initial(Rows rows = {}) const;
+  Result<std::vector<double>> values(Rows rows = {}) const;
+  // The elements' bytes now, in the same order; gaps left out.
+  Result<std::string> bits(Rows rows = {}) const;
+  // Inputs: the initial values again. Outputs: every element gets poison `which` (0: all bits set, which is NaN for
+  // floating dtypes; 1: 0x7b in every byte, a large finite value).
+  Status reset(int which = 0);
+  // Canaries, gaps and (for what is only read) values are as they were put; the message names what changed and where.
+  Status unchanged() const;
+  // How many elements still hold the poison of the last reset, bit for bit, in every byte. Outputs only.
   Result<std::int64_t> still_poisoned() const;
 
  private:
   friend class TrialMemory;
+  friend struct TensorBuilder;
   struct State;
-  TensorView view_ = TensorView::absent();
-  std::vector<std::int64_t> dims_;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  // shared by an output and the input whose memory it was given
+  bool output_ = false;
 };
 
 // All tensors of a trial on a device, in signature order.
 class TrialMemory {
  public:
-  // kUnavailable with the reason when the trial has no meaning for this operator (layout without effect, rank too small);
-  // kOutOfMemory when the device has too little.
+  // kUnavailable with the reason when the trial has no meaning for this operator (a layout that changes nothing, a tensor
+  // of too low rank); kOutOfMemory when the device has too little.
   static Result<TrialMemory> make(const Operator& op, const Trial& trial, DeviceApi& api, Device device);
 
   std::span<GuardedTensor> tensors() { return tensors_; }
+  std::span<const GuardedTensor> tensors() const { return tensors_; }
   std::span<const TensorView> views() const { return views_; }
-  // Everything as at the start, outputs poisoned with pattern `which` (0: all bits set; 1: a large finite value).
-  Status reset(int which = 0);
-  // Run the double reference over these inputs. `rows` of the batch symbol `symbol` only, when not empty.
-  Result<ReferenceCall> reference(const Operator& op, std::string_view symbol = {},
-                                  std::span<const std::int64_t> rows = {}) const;
+  std::vector<void*> data() const;  // pointers in signature order, null when absent
+  const Trial& trial() const { return trial_; }
+  Status reset(int which = 0);      // everything as at the start
+  Status unchanged() const;         // of all tensors
+  // Run the double reference over these inputs: all of them, or `rows` of a batch symbol only.
+  Result<ReferenceCall> reference(std::string_view symbol = {}, std::span<const std::int64_t> rows = {}) const;
+  // Which rows of tensor `index` those are.
+  Rows rows_of(std::size_t index, std::string_view symbol, std::span<const std::int64_t> rows) const;
 
  private:
+  const Operator* op_ = nullptr;
   Trial trial_;
   std::vector<GuardedTensor> tensors_;
   std::vector<TensorView> views_;
 };
+
+// The symbol when `dim` is one ("M", "...M"), else empty.
+std::string plain_symbol(std::string_view dim);
+// Which of the declared dims of `arg` is `symbol` alone; -1: none.
+int axis_of(const TensorArg& arg, std::string_view symbol);
 
 // A dim that can be cut without changing what an element of the output is: declared by name in every output, alone ("M",
 // "...M"), and not reduced. Empty when there is none.
