@@ -14,8 +14,10 @@ constexpr std::size_t kMegabyte = std::size_t{1} << 20;
 std::size_t pick_buffer_bytes(const DeviceInfo& device, std::size_t asked) {
   if (asked > 0) return asked;
   const std::size_t least = (device.device.kind == DeviceKind::kCpu ? 64 : 256) * kMegabyte;
-  std::size_t bytes = std::max(least, static_cast<std::size_t>(std::max<std::int64_t>(device.l2_bytes, 0)) * 8);
-  if (device.memory_bytes > 0) bytes = std::min(bytes, static_cast<std::size_t>(device.memory_bytes) / 8);
+  std::size_t bytes =
+      std::max(least, static_cast<std::size_t>(std::max<std::int64_t>(device.l2_bytes, 0)) * 8);
+  if (device.memory_bytes > 0)
+    bytes = std::min(bytes, static_cast<std::size_t>(device.memory_bytes) / 8);
   return std::max(bytes & ~(kMegabyte - 1), kMegabyte);
 }
 
@@ -36,14 +38,16 @@ Status fill(DeviceApi& api, int ordinal, void* memory, std::size_t bytes) {
   for (auto& word : block) word = state = state * 1664525u + 1013904223u;
   const std::size_t block_bytes = block.size() * 4;
   for (std::size_t at = 0; at < bytes; at += block_bytes) {
-    OPFORGE_TRY(api.copy(ordinal, static_cast<std::byte*>(memory) + at, block.data(), std::min(block_bytes, bytes - at)));
+    OPFORGE_TRY(api.copy(ordinal, static_cast<std::byte*>(memory) + at, block.data(),
+                         std::min(block_bytes, bytes - at)));
   }
   return {};
 }
 
 }  // namespace
 
-Result<CopyCeiling> measure_copy_ceiling(DeviceApi& api, const DeviceInfo& device, std::size_t buffer_bytes) {
+Result<CopyCeiling> measure_copy_ceiling(DeviceApi& api, const DeviceInfo& device,
+                                         std::size_t buffer_bytes) {
   const int ordinal = device.device.ordinal;
   const std::size_t bytes = pick_buffer_bytes(device, buffer_bytes);
   DeviceBuffer from{api, ordinal}, to{api, ordinal};
@@ -57,7 +61,8 @@ Result<CopyCeiling> measure_copy_ceiling(DeviceApi& api, const DeviceInfo& devic
   std::vector<Subject> subjects;
   for (std::size_t i = 0; i < methods.size(); ++i) {
     subjects.push_back({methods[i], [&, i](std::size_t, StreamHandle stream) {
-                          return timer->queue_copy(i, ordinal, stream, to.memory, from.memory, bytes);
+                          return timer->queue_copy(i, ordinal, stream, to.memory, from.memory,
+                                                   bytes);
                         }});
   }
   MeasureOptions options;
@@ -77,7 +82,8 @@ Result<CopyCeiling> measure_copy_ceiling(DeviceApi& api, const DeviceInfo& devic
     out.method = reading.name;
   }
   if (out.bytes_per_second <= 0) {
-    return fail(Code::kInternal, "no way of copying memory gave a time that can be believed on " + device.model,
+    return fail(Code::kInternal,
+                "no way of copying memory gave a time that can be believed on " + device.model,
                 "measure/ceiling");
   }
   return out;

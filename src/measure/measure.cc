@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kLeastRounds = 5;
 constexpr std::size_t kMostRecorded = 2048;
-constexpr double kShortRun_us = 200;  // below this the gaps between launches would be timed: replay a recording instead
+constexpr double kShortRun_us =
+    200;  // below this the gaps between launches would be timed: replay a recording instead
 
 // One thing that is timed in every round: a subject, or the incumbent for the second time.
 struct Lane {
@@ -50,7 +51,8 @@ class Session {
         error.message = fmt::format("while timing {}: {}", lane.subject->name, error.message);
         return fail(std::move(error));
       }
-      if (options_.cache == CacheMode::kCold) lane.next_set = (lane.next_set + 1) % lane.subject->sets;
+      if (options_.cache == CacheMode::kCold)
+        lane.next_set = (lane.next_set + 1) % lane.subject->sets;
     }
     return {};
   }
@@ -66,7 +68,8 @@ class Session {
     OPFORGE_TRY(watch_->mark());
     OPFORGE_ASSIGN(const std::vector<double> at, watch_->read_us());
     if (at.size() != 2) {
-      return fail(Code::kInternal, fmt::format("the stopwatch read {} marks, expected 2", at.size()), "measure");
+      return fail(Code::kInternal,
+                  fmt::format("the stopwatch read {} marks, expected 2", at.size()), "measure");
     }
     return (at[1] - at[0]) / static_cast<double>(lane.runs);
   }
@@ -78,21 +81,29 @@ class Session {
     for (int step = 0; step < 8; ++step) {
       OPFORGE_ASSIGN(run_us, sample(lane));
       const double total_us = run_us * static_cast<double>(lane.runs);
-      if (!(run_us > 0) || total_us >= options_.sample_us / 2 || lane.runs >= options_.max_runs_per_sample) break;
+      if (!(run_us > 0) || total_us >= options_.sample_us / 2 ||
+          lane.runs >= options_.max_runs_per_sample)
+        break;
       const double wanted = std::ceil(options_.sample_us / run_us);
-      lane.runs = static_cast<std::size_t>(
-          std::clamp(wanted, static_cast<double>(lane.runs), static_cast<double>(options_.max_runs_per_sample)));
+      lane.runs =
+          static_cast<std::size_t>(std::clamp(wanted, static_cast<double>(lane.runs),
+                                              static_cast<double>(options_.max_runs_per_sample)));
     }
-    if (run_us > 0 && options_.allow_recording && run_us < kShortRun_us && lane.runs > 1) return record(lane);
+    if (run_us > 0 && options_.allow_recording && run_us < kShortRun_us && lane.runs > 1)
+      return record(lane);
     return {};
   }
 
  private:
   Status record(Lane& lane) {
-    // A cold recording walks every buffer set: otherwise the few that it knows could stay in the cache.
-    if (options_.cache == CacheMode::kCold) lane.runs = std::max(lane.runs, std::min(lane.subject->sets, kMostRecorded));
-    auto recording = timer_.record(ordinal_, [&](StreamHandle stream) { return queue_runs(lane, stream); });
-    if (!recording) return recording.error().code == Code::kUnavailable ? Status{} : fail(recording.error());
+    // A cold recording walks every buffer set: otherwise the few that it knows could stay in the
+    // cache.
+    if (options_.cache == CacheMode::kCold)
+      lane.runs = std::max(lane.runs, std::min(lane.subject->sets, kMostRecorded));
+    auto recording =
+        timer_.record(ordinal_, [&](StreamHandle stream) { return queue_runs(lane, stream); });
+    if (!recording)
+      return recording.error().code == Code::kUnavailable ? Status{} : fail(recording.error());
     lane.recording = std::move(*recording);
     return sample(lane).map([](double) {});
   }
@@ -110,7 +121,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 // Why a reading cannot be believed; empty when it can.
-std::string judge(const Reading& reading, const Floor& floor, const MeasureOptions& options, double noise) {
+std::string judge(const Reading& reading, const Floor& floor, const MeasureOptions& options,
+                  double noise) {
   for (double sample : reading.samples_us) {
     if (!std::isfinite(sample) || sample <= 0) {
       return fmt::format("a sample took {} us: times must be finite and above zero", sample);
@@ -120,9 +132,11 @@ std::string judge(const Reading& reading, const Floor& floor, const MeasureOptio
   const double least = floor.least_us();
   const double slack = std::min(0.5, options.floor_slack + noise);
   if (least > 0 && reading.time_us.median < least * (1 - slack)) {
-    return fmt::format("impossible: {:.3f} us is below the floor of {:.3f} us (least bytes or operations over the measured "
-                       "ceiling) by more than {:.0f} %: the run did not do the work, or was served from a cache",
-                       reading.time_us.median, least, slack * 100);
+    return fmt::format(
+        "impossible: {:.3f} us is below the floor of {:.3f} us (least bytes or operations over the "
+        "measured "
+        "ceiling) by more than {:.0f} %: the run did not do the work, or was served from a cache",
+        reading.time_us.median, least, slack * 100);
   }
   return {};
 }
@@ -136,7 +150,8 @@ Reading read_lane(Lane& lane, const Floor& floor) {
   if (out.time_us.median > 0) {
     out.bytes_per_second = floor.bytes / out.time_us.median * 1e6;
     out.flops_per_second = floor.flops / out.time_us.median * 1e6;
-    if (floor.bytes_per_second > 0) out.share_of_ceiling = out.bytes_per_second / floor.bytes_per_second;
+    if (floor.bytes_per_second > 0)
+      out.share_of_ceiling = out.bytes_per_second / floor.bytes_per_second;
   }
   return out;
 }
@@ -147,7 +162,8 @@ Status run_rounds(Session& session, std::vector<Lane>& lanes, const MeasureOptio
   for (std::size_t round = 0; round < rounds; ++round) {
     if (round >= kLeastRounds && seconds_since(start) > options.time_limit_s) break;
     for (std::size_t turn = 0; turn < lanes.size(); ++turn) {
-      if (options.cancelled && options.cancelled()) return fail(Code::kCancelled, "measuring was interrupted", "measure");
+      if (options.cancelled && options.cancelled())
+        return fail(Code::kCancelled, "measuring was interrupted", "measure");
       Lane& lane = lanes[(turn + round) % lanes.size()];
       OPFORGE_ASSIGN(const double sample, session.sample(lane));
       lane.samples.push_back(sample);
@@ -158,7 +174,9 @@ Status run_rounds(Session& session, std::vector<Lane>& lanes, const MeasureOptio
 
 }  // namespace
 
-std::string_view cache_mode_name(CacheMode mode) { return mode == CacheMode::kWarm ? "warm" : "cold"; }
+std::string_view cache_mode_name(CacheMode mode) {
+  return mode == CacheMode::kWarm ? "warm" : "cold";
+}
 
 double Floor::least_us() const {
   const double moving = bytes_per_second > 0 ? bytes / bytes_per_second * 1e6 : 0;
@@ -166,19 +184,23 @@ double Floor::least_us() const {
   return std::max(moving, doing);
 }
 
-Result<Comparison> measure(Timer& timer, int ordinal, std::span<const Subject> subjects, const Floor& floor,
-                           const MeasureOptions& options) {
-  if (subjects.empty()) return fail(Code::kInvalidArgument, "nothing to measure: the list of subjects is empty", "measure");
+Result<Comparison> measure(Timer& timer, int ordinal, std::span<const Subject> subjects,
+                           const Floor& floor, const MeasureOptions& options) {
+  if (subjects.empty())
+    return fail(Code::kInvalidArgument, "nothing to measure: the list of subjects is empty",
+                "measure");
   Session session(timer, ordinal, options);
   OPFORGE_TRY(session.open());
   std::vector<Lane> lanes(subjects.size() + 1);
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     lanes[i].subject = &subjects[i < subjects.size() ? i : 0];
     if (lanes[i].subject->sets == 0) {
-      return fail(Code::kInvalidArgument, lanes[i].subject->name + " has no buffer set to run on", "measure");
+      return fail(Code::kInvalidArgument, lanes[i].subject->name + " has no buffer set to run on",
+                  "measure");
     }
   }
-  // The A/A lane rotates from the middle of the sets, so that it never finds what the incumbent has just left in a cache.
+  // The A/A lane rotates from the middle of the sets, so that it never finds what the incumbent has
+  // just left in a cache.
   lanes.back().next_set = subjects[0].sets / 2;
   for (Lane& lane : lanes) OPFORGE_TRY(session.calibrate(lane));
   OPFORGE_TRY(run_rounds(session, lanes, options));

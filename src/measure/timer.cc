@@ -7,7 +7,8 @@ namespace {
 
 class HostStopwatch final : public Stopwatch {
  public:
-  HostStopwatch(DeviceApi& api, int ordinal, StreamHandle stream) : api_(api), ordinal_(ordinal), stream_(stream) {}
+  HostStopwatch(DeviceApi& api, int ordinal, StreamHandle stream)
+      : api_(api), ordinal_(ordinal), stream_(stream) {}
 
   Status mark() override {
     OPFORGE_TRY(api_.synchronize(ordinal_, stream_));
@@ -40,7 +41,8 @@ class HostTimer final : public Timer {
     return std::make_unique<HostStopwatch>(api_, ordinal, stream);
   }
   std::vector<std::string> copy_methods() const override { return {"device copy"}; }
-  Status queue_copy(std::size_t, int ordinal, StreamHandle, void* to, const void* from, std::size_t bytes) override {
+  Status queue_copy(std::size_t, int ordinal, StreamHandle, void* to, const void* from,
+                    std::size_t bytes) override {
     return api_.copy(ordinal, to, from, bytes);
   }
 

@@ -16,7 +16,8 @@ double rounded(double value, DType dtype) {
   return load_as_double(&slot, dtype);
 }
 
-std::string index_text(std::int64_t index, std::span<const std::int64_t> dims, std::vector<std::int64_t>* at) {
+std::string index_text(std::int64_t index, std::span<const std::int64_t> dims,
+                       std::vector<std::int64_t>* at) {
   std::vector<std::int64_t> position(dims.size());
   for (std::size_t axis = dims.size(); axis-- > 0;) {
     position[axis] = dims[axis] > 0 ? index % dims[axis] : 0;
@@ -30,7 +31,8 @@ std::string index_text(std::int64_t index, std::span<const std::int64_t> dims, s
 
 }  // namespace
 
-ElementError compare_element(double actual, double reference, double condition, DType output, const Bound& bound) {
+ElementError compare_element(double actual, double reference, double condition, DType output,
+                             const Bound& bound) {
   if (std::isnan(reference)) {
     return std::isnan(actual) ? ElementError{} : ElementError{false, kInfinity, kInfinity};
   }
@@ -42,10 +44,13 @@ ElementError compare_element(double actual, double reference, double condition, 
   if (actual == reference) return {};
   if (std::isinf(reference)) return {false, kInfinity, kInfinity};
   // A finite result out of infinite magnitudes (1 / inf) has no sum that could have cancelled.
-  const double limit = bound.limit(reference, std::isfinite(condition) ? condition : std::abs(reference), output);
+  const double limit =
+      bound.limit(reference, std::isfinite(condition) ? condition : std::abs(reference), output);
   if (std::isinf(actual)) {
     // Right where the reference overflows the dtype, and within the bound of that.
-    const bool ok = (actual > 0) == (reference > 0) && std::isinf(rounded(std::copysign(std::abs(reference) + limit, reference), output));
+    const bool ok =
+        (actual > 0) == (reference > 0) &&
+        std::isinf(rounded(std::copysign(std::abs(reference) + limit, reference), output));
     return ok ? ElementError{} : ElementError{false, kInfinity, kInfinity};
   }
   const double error = std::abs(actual - reference);
@@ -53,20 +58,22 @@ ElementError compare_element(double actual, double reference, double condition, 
   return {share <= 1, error / ulp_at(reference, output), share};
 }
 
-TensorErrors compare_tensor(std::string_view name, std::span<const double> actual, const ReferenceTensor& reference,
-                            DType output, const Bound& bound) {
+TensorErrors compare_tensor(std::string_view name, std::span<const double> actual,
+                            const ReferenceTensor& reference, DType output, const Bound& bound) {
   TensorErrors out;
   out.elements = static_cast<std::int64_t>(reference.values.size());
   if (actual.size() != reference.values.size()) {
     out.wrong = std::max<std::int64_t>(out.elements, 1);
     out.worst_share = out.worst_ulps = kInfinity;
-    out.problem = fmt::format("{} has {} elements, the reference gave {}", name, actual.size(), reference.values.size());
+    out.problem = fmt::format("{} has {} elements, the reference gave {}", name, actual.size(),
+                              reference.values.size());
     return out;
   }
   std::int64_t worst = -1;
   for (std::size_t i = 0; i < actual.size(); ++i) {
     const double expected = reference.values[i];
-    const double condition = i < reference.condition.size() ? reference.condition[i] : std::abs(expected);
+    const double condition =
+        i < reference.condition.size() ? reference.condition[i] : std::abs(expected);
     const ElementError error = compare_element(actual[i], expected, condition, output, bound);
     out.worst_ulps = std::max(out.worst_ulps, error.ulps);
     if (!error.ok) ++out.wrong;
@@ -80,9 +87,11 @@ TensorErrors compare_tensor(std::string_view name, std::span<const double> actua
   if (out.wrong > 0) {
     const auto i = static_cast<std::size_t>(worst);
     const double expected = reference.values[i];
-    const double condition = i < reference.condition.size() ? reference.condition[i] : std::abs(expected);
-    out.problem = fmt::format("{}[{}] is {:.9g}, expected {:.9g} within {:.3g} ({} of {} elements are wrong)", name, at,
-                              actual[i], expected, bound.limit(expected, condition, output), out.wrong, out.elements);
+    const double condition =
+        i < reference.condition.size() ? reference.condition[i] : std::abs(expected);
+    out.problem = fmt::format(
+        "{}[{}] is {:.9g}, expected {:.9g} within {:.3g} ({} of {} elements are wrong)", name, at,
+        actual[i], expected, bound.limit(expected, condition, output), out.wrong, out.elements);
   }
   return out;
 }

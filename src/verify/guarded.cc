@@ -1,4 +1,5 @@
-// Guarded memory: reading it back, poisoning it, and finding what was changed that should not have been.
+// Guarded memory: reading it back, poisoning it, and finding what was changed that should not have
+// been.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,8 +49,10 @@ struct Run {
 std::vector<Run> runs_of(std::span<const std::int64_t> dims, const Rows& rows) {
   std::int64_t outer = 1, inner = 1;
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (rows.axis < 0 || static_cast<int>(i) > rows.axis) inner *= dims[i];
-    else if (static_cast<int>(i) < rows.axis) outer *= dims[i];
+    if (rows.axis < 0 || static_cast<int>(i) > rows.axis)
+      inner *= dims[i];
+    else if (static_cast<int>(i) < rows.axis)
+      outer *= dims[i];
   }
   if (rows.axis < 0) return {{0, inner}};
   std::vector<Run> out;
@@ -84,7 +87,8 @@ std::string packed(const TensorView& view, const char* data) {
 std::string pick(const std::string& all, std::span<const Run> runs, std::size_t size) {
   std::string out;
   for (const Run& run : runs) {
-    out.append(all, static_cast<std::size_t>(run.first) * size, static_cast<std::size_t>(run.count) * size);
+    out.append(all, static_cast<std::size_t>(run.first) * size,
+               static_cast<std::size_t>(run.count) * size);
   }
   return out;
 }
@@ -96,12 +100,14 @@ std::vector<double> GuardedTensor::initial(Rows rows) const {
   const State& s = *state_;
   const std::size_t size = s.element_bytes();
   const std::vector<Run> runs = runs_of(s.dims, rows);
-  if (!s.tiled()) return to_doubles(pick(packed(s.view, s.image.data() + s.data_at), runs, size), s.view.dtype);
+  if (!s.tiled())
+    return to_doubles(pick(packed(s.view, s.image.data() + s.data_at), runs, size), s.view.dtype);
   const std::size_t tile = s.tile.size() / size;
   std::vector<double> out;
   for (const Run& run : runs) {
     for (std::int64_t i = 0; i < run.count; ++i) {
-      out.push_back(load_as_double(&s.tile[static_cast<std::size_t>(run.first + i) % tile * size], s.view.dtype));
+      out.push_back(load_as_double(&s.tile[static_cast<std::size_t>(run.first + i) % tile * size],
+                                   s.view.dtype));
     }
   }
   return out;
@@ -137,7 +143,7 @@ Result<std::vector<double>> GuardedTensor::values(Rows rows) const {
 Status GuardedTensor::reset(int which) {
   if (!state_) return {};
   State& s = *state_;
-  if (output_ && !s.whole_output) return {};  // its memory is an input's, which is put back by the input
+  if (borrowed_) return {};
   if (s.whole_output) s.poison = which == 0 ? 0xff : 0x7b;
   if (!s.tiled()) {
     if (s.whole_output) {
@@ -148,8 +154,10 @@ Status GuardedTensor::reset(int which) {
     }
     return s.api->copy(s.ordinal, s.allocation, s.image.data(), s.image.size());
   }
-  const std::size_t data_bytes = static_cast<std::size_t>(s.view.element_count()) * s.element_bytes();
-  const std::string canary(std::max(s.data_at, s.allocation_bytes - s.data_at - data_bytes), static_cast<char>(s.canary));
+  const std::size_t data_bytes =
+      static_cast<std::size_t>(s.view.element_count()) * s.element_bytes();
+  const std::string canary(std::max(s.data_at, s.allocation_bytes - s.data_at - data_bytes),
+                           static_cast<char>(s.canary));
   OPFORGE_TRY(s.api->copy(s.ordinal, s.allocation, canary.data(), s.data_at));
   OPFORGE_TRY(s.api->copy(s.ordinal, s.at(s.data_at + data_bytes), canary.data(),
                           s.allocation_bytes - s.data_at - data_bytes));
@@ -157,38 +165,46 @@ Status GuardedTensor::reset(int which) {
   if (s.whole_output) poison.assign(std::min(kChunkBytes, data_bytes), static_cast<char>(s.poison));
   const std::string& block = s.whole_output ? poison : s.tile;
   for (std::size_t done = 0; done < data_bytes; done += block.size()) {
-    OPFORGE_TRY(s.api->copy(s.ordinal, s.at(s.data_at + done), block.data(), std::min(block.size(), data_bytes - done)));
+    OPFORGE_TRY(s.api->copy(s.ordinal, s.at(s.data_at + done), block.data(),
+                            std::min(block.size(), data_bytes - done)));
   }
   return {};
 }
 
 namespace {
 
-Status changed_outside(std::int64_t offset, std::int64_t low, std::int64_t high, std::string_view where) {
+Status changed_outside(std::int64_t offset, std::int64_t low, std::int64_t high,
+                       std::string_view where) {
   if (offset < low) {
-    return fail(Code::kInternal, fmt::format("wrote {} bytes before the start of the tensor{}", low - offset, where));
+    return fail(Code::kInternal, fmt::format("wrote {} bytes before the start of the tensor{}",
+                                             low - offset, where));
   }
   if (offset >= high) {
-    return fail(Code::kInternal, fmt::format("wrote {} bytes after the end of the tensor{}", offset - high, where));
+    return fail(Code::kInternal,
+                fmt::format("wrote {} bytes after the end of the tensor{}", offset - high, where));
   }
-  return fail(Code::kInternal, fmt::format("wrote into the gap between elements, {} bytes after its start{}", offset - low, where));
+  return fail(Code::kInternal,
+              fmt::format("wrote into the gap between elements, {} bytes after its start{}",
+                          offset - low, where));
 }
 
 }  // namespace
 
 Status GuardedTensor::unchanged() const {
-  if (!state_ || (output_ && !state_->whole_output)) return {};
+  if (!state_ || borrowed_) return {};
   const State& s = *state_;
   const std::size_t size = s.element_bytes();
   if (s.tiled()) {
     const std::size_t data_bytes = static_cast<std::size_t>(s.view.element_count()) * size;
     const std::size_t tail = s.data_at + data_bytes;
-    for (const auto& [begin, end] : {std::pair{std::size_t{0}, s.data_at}, std::pair{tail, s.allocation_bytes}}) {
+    for (const auto& [begin, end] :
+         {std::pair{std::size_t{0}, s.data_at}, std::pair{tail, s.allocation_bytes}}) {
       std::string now(end - begin, '\0');
       OPFORGE_TRY(s.api->copy(s.ordinal, now.data(), s.at(begin), now.size()));
       const std::size_t bad = now.find_first_not_of(static_cast<char>(s.canary));
       if (bad != std::string::npos) {
-        return changed_outside(static_cast<std::int64_t>(begin + bad), static_cast<std::int64_t>(s.data_at),
+        return changed_outside(static_cast<std::int64_t>(begin + bad),
+                               static_cast<std::int64_t>(s.data_at),
                                static_cast<std::int64_t>(tail), "");
       }
     }
@@ -197,7 +213,8 @@ Status GuardedTensor::unchanged() const {
       now.resize(std::min(s.tile.size(), data_bytes - done));
       OPFORGE_TRY(s.api->copy(s.ordinal, now.data(), s.at(s.data_at + done), now.size()));
       if (std::memcmp(now.data(), s.tile.data(), now.size()) != 0) {
-        return fail(Code::kInternal, fmt::format("changed an input, in the {} bytes from byte {}", now.size(), done));
+        return fail(Code::kInternal, fmt::format("changed an input, in the {} bytes from byte {}",
+                                                 now.size(), done));
       }
     }
     return {};
@@ -209,11 +226,15 @@ Status GuardedTensor::unchanged() const {
     const std::int64_t at = static_cast<std::int64_t>(s.data_at) + offset;
     low = std::min(low, at);
     high = std::max(high, at + static_cast<std::int64_t>(size));
-    if (!s.written && wrong < 0 && std::memcmp(&now[static_cast<std::size_t>(at)], &s.image[static_cast<std::size_t>(at)], size) != 0) wrong = i;
+    if (!s.written && wrong < 0 &&
+        std::memcmp(&now[static_cast<std::size_t>(at)], &s.image[static_cast<std::size_t>(at)],
+                    size) != 0)
+      wrong = i;
     std::memcpy(&now[static_cast<std::size_t>(at)], &s.image[static_cast<std::size_t>(at)], size);
   });
   if (wrong >= 0) {
-    return fail(Code::kInternal, fmt::format("changed element [{}] of an input", position_text(s.dims, wrong)));
+    return fail(Code::kInternal,
+                fmt::format("changed element [{}] of an input", position_text(s.dims, wrong)));
   }
   const auto bad = std::mismatch(now.begin(), now.end(), s.image.begin()).first;
   if (bad != now.end()) return changed_outside(bad - now.begin(), low, high, "");

@@ -14,14 +14,16 @@ struct GuardedTensor::State {
   int ordinal = 0;
   void* allocation = nullptr;
   std::size_t allocation_bytes = 0;
-  std::size_t data_at = 0;              // byte offset of element [0, ..., 0] in the allocation
+  std::size_t data_at = 0;  // byte offset of element [0, ..., 0] in the allocation
   TensorView view = TensorView::absent();
-  std::vector<std::int64_t> dims;       // as declared
+  std::vector<std::int64_t> dims;  // as declared
   unsigned char canary = 0xff;
-  unsigned char poison = 0xff;          // of the last reset
-  bool written = false;                 // by the code under trial, through this tensor or one that shares the memory
-  bool whole_output = false;            // kWrite: poisoned before a run
-  // Not tiled: the whole allocation as it was put. Tiled: the values of one tile, repeated over the data.
+  unsigned char poison = 0xff;  // of the last reset
+  bool written =
+      false;  // by the code under trial, through this tensor or one that shares the memory
+  bool whole_output = false;  // kWrite: poisoned before a run
+  // Not tiled: the whole allocation as it was put. Tiled: the values of one tile, repeated over the
+  // data.
   std::string image;
   std::string tile;
 

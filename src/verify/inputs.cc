@@ -17,11 +17,13 @@ std::uint64_t Random::next() {
 double Random::uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
 double Random::normal() {
-  // The sum of four uniforms has variance 1/3. 32 bits each, so that every mantissa bit of fp32 is met.
+  // The sum of four uniforms has variance 1/3. 32 bits each, so that every mantissa bit of fp32 is
+  // met.
   double sum = -2;
   for (int i = 0; i < 2; ++i) {
     const std::uint64_t bits = next();
-    sum += static_cast<double>(bits & 0xffffffffu) * 0x1.0p-32 + static_cast<double>(bits >> 32) * 0x1.0p-32;
+    sum += static_cast<double>(bits & 0xffffffffu) * 0x1.0p-32 +
+           static_cast<double>(bits >> 32) * 0x1.0p-32;
   }
   return sum * 1.7320508075688772;
 }
@@ -31,15 +33,16 @@ std::int64_t Random::below(std::int64_t n) {
 }
 
 std::string_view layout_name(Layout layout) {
-  constexpr std::array<std::string_view, 12> kNames{
-      "contiguous",    "offset",        "misaligned",     "padded-rows",    "every-second", "transposed",
-      "reversed-rows", "reversed-last", "broadcast-rows", "broadcast-last", "leading",      "leading-gapped"};
+  constexpr std::array<std::string_view, 13> kNames{
+      "contiguous",     "offset",     "misaligned",    "padded-rows",   "padded-aligned",
+      "every-second",   "transposed", "reversed-rows", "reversed-last", "broadcast-rows",
+      "broadcast-last", "leading",    "leading-gapped"};
   return kNames[static_cast<std::size_t>(layout)];
 }
 
 std::string_view data_name(Data data) {
   constexpr std::array<std::string_view, 13> kNames{
-      "ordinary", "nan",          "inf",        "-inf", "both-inf", "all-nan",   "large-squares",
+      "ordinary",     "nan",        "inf",  "-inf",     "both-inf",   "all-nan", "large-squares",
       "cancellation", "large-mean", "tiny", "constant", "wide-range", "zeros"};
   return kNames[static_cast<std::size_t>(data)];
 }
@@ -88,9 +91,12 @@ std::string batch_symbol(const Signature& signature) {
   return all.empty() ? std::string() : all.front();
 }
 
-std::uint64_t trial_seed(const Digest& code_digest, std::string_view trial_name, std::uint64_t salt) {
+std::uint64_t trial_seed(const Digest& code_digest, std::string_view trial_name,
+                         std::uint64_t salt) {
   Fingerprint print;
-  print.add("code", code_digest).add("trial", trial_name).add("salt", static_cast<std::int64_t>(salt));
+  print.add("code", code_digest)
+      .add("trial", trial_name)
+      .add("salt", static_cast<std::int64_t>(salt));
   const Digest digest = print.finish();
   std::uint64_t seed;
   std::memcpy(&seed, digest.bytes.data(), sizeof seed);
