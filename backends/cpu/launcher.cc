@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "backends/cpu/loader.hpp"
+#include "backends/cpu/timer.hpp"
 #include "runtime/arguments.hpp"
 #include "runtime/launcher.hpp"
 #include "runtime/threads.hpp"
@@ -60,6 +61,7 @@ class CpuDevice : public DeviceApi {
   }
   Status synchronize(int, StreamHandle) override { return {}; }
   Result<StreamState> stream_state(int, StreamHandle) override { return StreamState{}; }
+  Timer* timer() override { return &host_timer(); }
 
  private:
   static constexpr std::size_t kAlign = 64;  // a cache line, and the widest vector

@@ -4,36 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <optional>
 
 #include "verify/bitwise.hpp"
-#include "verify/compare.hpp"
+#include "verify/judge.hpp"
 #include "verify/proof.hpp"
 
 namespace opforge {
 namespace {
-
-constexpr std::int64_t kSampledAbove =
-    std::int64_t{1} << 20;  // elements: the reference then runs on some rows only
-
-// Rows of a large trial that are judged: the ends, where 16- and 32-bit counts wrap, and random
-// ones.
-std::vector<std::int64_t> sampled_rows(std::int64_t rows, std::int64_t elements_per_row,
-                                       std::uint64_t seed) {
-  std::set<std::int64_t> out{0, 1, rows / 2, rows - 2, rows - 1, 65534, 65535, 65536};
-  for (const std::int64_t wrap : {std::int64_t{1} << 31, std::int64_t{1} << 32}) {
-    const std::int64_t row = wrap / std::max<std::int64_t>(elements_per_row, 1);
-    out.insert({row - 1, row, row + 1});
-  }
-  Random random(seed);
-  for (int i = 0; i < 16; ++i) out.insert(random.below(rows));
-  std::vector<std::int64_t> inside;
-  for (const std::int64_t row : out) {
-    if (row >= 0 && row < rows) inside.push_back(row);
-  }
-  return inside;
-}
 
 class SuiteRun {
  public:
@@ -94,75 +72,17 @@ class SuiteRun {
       }
       if (auto status = memory.unchanged(); !status)
         return finish(Outcome::kFailed, status.error().message);
-      if (auto status = judge(memory); !status)
-        return finish(Outcome::kFailed, status.error().message);
+      const auto verdict = judge(op_, memory, bound_);
+      if (!verdict) return finish(Outcome::kFailed, verdict.error().message);
+      result_.worst_ulps = std::max(result_.worst_ulps, verdict->worst_ulps);
+      result_.worst_share = std::max(result_.worst_share, verdict->worst_share);
+      if (!verdict->problem.empty()) finish(Outcome::kFailed, verdict->problem);
     }
   }
 
   static bool special(Data data) {
     return data == Data::kOneNaN || data == Data::kOneInfinity || data == Data::kNegInfinity ||
            data == Data::kBothInfinities || data == Data::kAllNaN;
-  }
-
-  Status judge(TrialMemory& memory) {
-    std::int64_t most = 0;
-    for (const TensorView& view : memory.views()) {
-      if (view.present()) most = std::max(most, view.element_count());
-    }
-    std::string symbol;
-    std::vector<std::int64_t> rows;
-    if (most > kSampledAbove || memory.trial().tiled) {
-      symbol = widest_batch_symbol(memory.trial());
-      if (!symbol.empty()) {
-        const std::int64_t extent = std::get<std::int64_t>(memory.trial().dims.at(symbol));
-        rows = sampled_rows(extent, most / std::max<std::int64_t>(extent, 1), memory.trial().seed);
-      }
-    }
-    OPFORGE_ASSIGN(const ReferenceCall reference, memory.reference(symbol, rows));
-    for (std::size_t i = 0; i < op_.signature.tensors.size(); ++i) {
-      const TensorArg& arg = op_.signature.tensors[i];
-      const GuardedTensor& tensor = memory.tensors()[i];
-      if (arg.access == Access::kRead || !tensor.present()) continue;
-      if (!special(memory.trial().data)) {
-        OPFORGE_ASSIGN(const std::int64_t poisoned, tensor.still_poisoned());
-        if (poisoned > 0) {
-          finish(Outcome::kFailed,
-                 fmt::format("{}: {} elements were never written", arg.name, poisoned));
-        }
-      }
-      OPFORGE_ASSIGN(const std::vector<double> actual,
-                     tensor.values(memory.rows_of(i, symbol, rows)));
-      const auto found = reference.tensors.find(arg.name);
-      if (found == reference.tensors.end())
-        return fail(Code::kInvalidDeclaration, "the reference lost " + arg.name);
-      const TensorErrors errors =
-          compare_tensor(arg.name, actual, found->second, tensor.view().dtype, bound_);
-      result_.worst_ulps = std::max(result_.worst_ulps, errors.worst_ulps);
-      result_.worst_share = std::max(result_.worst_share, errors.worst_share);
-      if (errors.wrong > 0 && result_.outcome == Outcome::kPassed)
-        finish(Outcome::kFailed, errors.problem);
-    }
-    return {};
-  }
-
-  std::string widest_batch_symbol(const Trial& trial) const {
-    std::string best;
-    std::int64_t most = 0;
-    for (const std::string& symbol : batch_symbols(op_.signature)) {
-      const auto found = trial.dims.find(symbol);
-      const auto* extent =
-          found == trial.dims.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
-      if (extent != nullptr && *extent > most && leads(symbol)) most = *extent, best = symbol;
-    }
-    return best;
-  }
-
-  // Rows of the first dim lie together in memory: cheap to read back.
-  bool leads(const std::string& symbol) const {
-    for (const TensorArg& arg : op_.signature.tensors) {
-      if (axis_of(arg, symbol) > 0) return false;
-    }
-    return true;
   }
 
   const Operator& op_;

@@ -39,10 +39,15 @@ struct FakeDevice : Timer {
       return {};
     }
   };
-  Result<std::unique_ptr<Stopwatch>> open(int, StreamHandle, std::size_t) override { return std::make_unique<Watch>(*this); }
+  Result<std::unique_ptr<Stopwatch>> open(int, StreamHandle, std::size_t) override {
+    return std::make_unique<Watch>(*this);
+  }
   std::vector<std::string> copy_methods() const override { return {"fake"}; }
-  Status queue_copy(std::size_t, int, StreamHandle, void*, const void*, std::size_t) override { return {}; }
-  Result<std::unique_ptr<Recording>> record(int, const std::function<Status(StreamHandle)>& queue) override {
+  Status queue_copy(std::size_t, int, StreamHandle, void*, const void*, std::size_t) override {
+    return {};
+  }
+  Result<std::unique_ptr<Recording>> record(
+      int, const std::function<Status(StreamHandle)>& queue) override {
     if (!can_record) return fail(Code::kUnavailable, "no recordings");
     const double before = now_us;
     OPFORGE_TRY(queue(nullptr));
@@ -53,11 +58,13 @@ struct FakeDevice : Timer {
   }
 
   Subject works(std::string name, double us, std::size_t sets = 1) {
-    return {name, [this, name, us](std::size_t set, StreamHandle) {
+    return {name,
+            [this, name, us](std::size_t set, StreamHandle) {
               now_us += us;
               log.push_back(name + ":" + std::to_string(set));
               return Status{};
-            }, sets};
+            },
+            sets};
   }
 };
 
@@ -94,9 +101,11 @@ TEST(Measure, SubjectsTakeTurns) {
   options.rounds = 6;
   options.warmup_runs = 0;
   ASSERT_TRUE(measure(device, 0, subjects, {}, options));
-  // One calibrating sample of each of the three lanes (a, b, a again), then rounds that start with another lane each.
+  // One calibrating sample of each of the three lanes (a, b, a again), then rounds that start with
+  // another lane each.
   const std::vector<std::string> rounds(device.log.begin() + 3, device.log.begin() + 3 + 9);
-  const std::vector<std::string> expected{"a:0", "b:0", "a:0", "b:0", "a:0", "a:0", "a:0", "a:0", "b:0"};
+  const std::vector<std::string> expected{"a:0", "b:0", "a:0", "b:0", "a:0",
+                                          "a:0", "a:0", "a:0", "b:0"};
   EXPECT_EQ(rounds, expected);
 }
 
@@ -114,7 +123,8 @@ TEST(Measure, ColdRunsRotateBuffersAndWarmOnesDoNot) {
       // The A/A lane keeps the set it starts with; the incumbent's own lane stays at 0.
       EXPECT_GE(at_zero, 22u);
     } else {
-      EXPECT_NEAR(static_cast<double>(at_zero) / static_cast<double>(device.log.size()), 1.0 / 3, 0.05);
+      EXPECT_NEAR(static_cast<double>(at_zero) / static_cast<double>(device.log.size()), 1.0 / 3,
+                  0.05);
     }
   }
 }
@@ -161,11 +171,13 @@ TEST(Measure, AWarmRunInTheCacheMayBeatTheMemory) {
 TEST(Measure, ZeroNegativeAndNaNTimesAreRejected) {
   for (const double step : {0.0, -5.0, std::numeric_limits<double>::quiet_NaN()}) {
     FakeDevice device;
-    const std::vector<Subject> subjects{device.works("good", 50), {"bad", [&](std::size_t, StreamHandle) {
-      if (std::isnan(step)) return device.now_us = step, Status{};
-      device.now_us += step;
-      return Status{};
-    }}};
+    const std::vector<Subject> subjects{device.works("good", 50),
+                                        {"bad", [&](std::size_t, StreamHandle) {
+                                           if (std::isnan(step))
+                                             return device.now_us = step, Status{};
+                                           device.now_us += step;
+                                           return Status{};
+                                         }}};
     const auto out = measure(device, 0, subjects, {}, {});
     ASSERT_TRUE(out);
     EXPECT_NE(out->readings[1].rejected, "") << step;
@@ -176,9 +188,9 @@ TEST(Measure, TheAAPairShowsTheNoise) {
   FakeDevice device;
   int runs = 0;
   const std::vector<Subject> subjects{{"jittery", [&](std::size_t, StreamHandle) {
-    device.now_us += (runs++ % 2) != 0 ? 1300 : 1000;
-    return Status{};
-  }}};
+                                         device.now_us += (runs++ % 2) != 0 ? 1300 : 1000;
+                                         return Status{};
+                                       }}};
   MeasureOptions options;
   options.rounds = 20;
   const auto out = measure(device, 0, subjects, {}, options);
@@ -198,9 +210,10 @@ TEST(Measure, ShortRunsAreReplayedFromARecording) {
 
 TEST(Measure, AFailingSubjectIsNamed) {
   FakeDevice device;
-  const std::vector<Subject> subjects{device.works("good", 5), {"broken", [](std::size_t, StreamHandle) {
-    return Status(fail(Code::kDriver, "launch failed"));
-  }}};
+  const std::vector<Subject> subjects{device.works("good", 5),
+                                      {"broken", [](std::size_t, StreamHandle) {
+                                         return Status(fail(Code::kDriver, "launch failed"));
+                                       }}};
   const auto out = measure(device, 0, subjects, {}, {});
   ASSERT_FALSE(out);
   EXPECT_EQ(out.error().code, Code::kDriver);

@@ -10,7 +10,8 @@ namespace opforge {
 namespace {
 
 TEST(Stats, QuantilesByHand) {
-  // Type 7 of 10, 20, 30, 40: position q * 3. q = 0.5 -> 1.5 -> 25; q = 0.2 -> 0.6 -> 16; q = 0.8 -> 2.4 -> 34.
+  // Type 7 of 10, 20, 30, 40: position q * 3. q = 0.5 -> 1.5 -> 25; q = 0.2 -> 0.6 -> 16; q = 0.8
+  // -> 2.4 -> 34.
   const std::vector<double> four{10, 20, 30, 40};
   EXPECT_DOUBLE_EQ(quantile_of_sorted(four, 0.5), 25);
   EXPECT_DOUBLE_EQ(quantile_of_sorted(four, 0.2), 16);
@@ -41,7 +42,7 @@ TEST(Stats, SummarySortsAndIsRobust) {
   EXPECT_EQ(s.count, 5u);
   EXPECT_DOUBLE_EQ(s.median, 3);
   EXPECT_DOUBLE_EQ(s.p20, 1.8);   // position 0.8 between 1 and 2
-  EXPECT_NEAR(s.p80, 204, 1e-9);   // position 3.2 between 5 and 1000: 5 + 0.2 * 995
+  EXPECT_NEAR(s.p80, 204, 1e-9);  // position 3.2 between 5 and 1000: 5 + 0.2 * 995
   EXPECT_DOUBLE_EQ(s.least, 1);
   EXPECT_DOUBLE_EQ(s.most, 1000);
 }
