@@ -7,6 +7,7 @@
 #include "base/process.hpp"
 #include "cli/commands.hpp"
 #include "cli/common.hpp"
+#include "forge/catalogue.hpp"
 #include "tune/worker.hpp"
 
 #ifndef OPFORGE_VERSION
@@ -16,7 +17,7 @@
 int main(int argc, char** argv) {
   using namespace opforge;
   // Tuning workers are this program again, so that a candidate that crashes takes only its worker with it.
-  if (argc == 2 && std::strcmp(argv[1], "__worker") == 0) return worker_main();
+  if (argc == 2 && std::strcmp(argv[1], "__worker") == 0) return worker_main([] { return load_catalogue(); });
 
   install_interrupt_handler();
   set_log_sink(
