@@ -99,7 +99,7 @@ Result<int> run_verify(const VerifyOptions& options) {
   std::vector<VerifyEntry> entries;
   if (!options.pack.empty()) {
     OPFORGE_ASSIGN(auto pack, open_pack(options.pack, options.trust, options.allow_unsigned));
-    OPFORGE_ASSIGN(entries, verify_pack(*pack, catalogue, options.operators, request));
+    OPFORGE_ASSIGN(entries, prove_pack(*pack, catalogue, options.operators, request));
   } else {
     OPFORGE_ASSIGN(auto ops, select_operators(catalogue, options.operators));
     OPFORGE_ASSIGN(Store store, Store::open(user_folders().cache));
@@ -108,7 +108,7 @@ Result<int> run_verify(const VerifyOptions& options) {
       if (!options.dtype.empty()) {
         OPFORGE_ASSIGN(request.dtypes, parse_dtypes(op->signature, options.dtype));
       }
-      OPFORGE_ASSIGN(auto some, verify_operator(*op, store, request));
+      OPFORGE_ASSIGN(auto some, prove_operator(*op, store, request));
       std::move(some.begin(), some.end(), std::back_inserter(entries));
     }
   }

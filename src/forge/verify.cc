@@ -95,7 +95,7 @@ Result<std::vector<Planned>> plan_kernel(const Operator& op, const KernelDecl& k
 
 }  // namespace
 
-Result<std::vector<VerifyEntry>> verify_operator(const Operator& op, Store& store, const VerifyRequest& request) {
+Result<std::vector<VerifyEntry>> prove_operator(const Operator& op, Store& store, const VerifyRequest& request) {
   const std::vector<DeviceInfo> devices = devices_for(request);
   std::vector<VerifyEntry> entries;
   std::vector<Planned> planned;
@@ -138,7 +138,7 @@ Result<std::vector<VerifyEntry>> verify_operator(const Operator& op, Store& stor
   return entries;
 }
 
-Result<std::vector<VerifyEntry>> verify_pack(Pack& pack, const Catalogue& catalogue,
+Result<std::vector<VerifyEntry>> prove_pack(Pack& pack, const Catalogue& catalogue,
                                              const std::vector<std::string>& operators, const VerifyRequest& request) {
   std::vector<VerifyEntry> entries;
   const std::vector<DeviceInfo> devices = devices_for(request);

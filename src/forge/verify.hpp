@@ -33,11 +33,11 @@ struct VerifyEntry {
 
 // Compiles what the declared test cases need, each code once, for the best target of the device, and proves it. An error
 // only when interrupted or when the store cannot be used; everything else is an entry.
-Result<std::vector<VerifyEntry>> verify_operator(const Operator& op, Store& store, const VerifyRequest& request);
+Result<std::vector<VerifyEntry>> prove_operator(const Operator& op, Store& store, const VerifyRequest& request);
 
 // Proves the artifacts of a pack on the devices here, with the declarations of `catalogue` (a pack carries no reference
 // inputs). Artifacts whose operator is not in the catalogue, or that run on no device here, are entries with the reason.
-Result<std::vector<VerifyEntry>> verify_pack(Pack& pack, const Catalogue& catalogue,
+Result<std::vector<VerifyEntry>> prove_pack(Pack& pack, const Catalogue& catalogue,
                                              const std::vector<std::string>& operators, const VerifyRequest& request);
 
 }  // namespace opforge
