@@ -33,7 +33,7 @@ std::vector<std::string> flags_for(const HostCompiler& compiler, const KernelDec
                                  "-static-libstdc++",
                                  "-static-libgcc",
                                  "-Wl,-z,defs",
-                                 "-Wl,--exclude-libs,ALL",
+                                 "-Wl,--version-script=opforge_exports.map",
                                  "-Wl,--gc-sections",
                                  "-Wl,--build-id=none",
                                  "-Wl,-s"};
@@ -167,6 +167,10 @@ class ReferenceToolchain final : public Toolchain {
         "poison(arguments, kTensors);\n  }}\n}}\n",
         kernel.sources.front(), tables(request.op->signature),
         entry_symbol(request.variant, key, entry), entry);
+    // The standard library's templates are visible whatever -fvisibility says.
+    unit.sources.files.emplace_back(
+        "opforge_exports.map",
+        fmt::format("{{ global: {}; local: *; }};\n", entry_symbol(request.variant, key, entry)));
     unit.flags = flags_for(compiler, kernel);
     return unit;
   }

@@ -17,7 +17,8 @@ class OpenCode {
   OpenCode(const std::string& code, const std::string& symbol) {
     put(folder_ / "code.so", code);
     handle_ = dlopen((folder_ / "code.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ != nullptr) function = reinterpret_cast<BlockFunction>(dlsym(handle_, symbol.c_str()));
+    if (handle_ != nullptr)
+      function = reinterpret_cast<BlockFunction>(dlsym(handle_, symbol.c_str()));
   }
   ~OpenCode() {
     if (handle_ != nullptr) dlclose(handle_);
@@ -54,7 +55,8 @@ inline std::uint16_t to_bf16(float value) {
   return bits;
 }
 
-inline Result<Compiled> compile(const Operator& op, const KernelDecl& kernel, const Variant& variant) {
+inline Result<Compiled> compile(const Operator& op, const KernelDecl& kernel,
+                                const Variant& variant) {
   develop();
   CompileRequest request;
   request.op = &op;

@@ -23,8 +23,10 @@ TEST(CodeKey, FollowsHelpersThatACompileTimeChoiceSelects) {
   Folder folder;
   constexpr std::string_view kChoosing =
       "#include \"opforge_types.hpp\"\n#include \"fast.hpp\"\n#include \"slow.hpp\"\n"
-      "template <class V> void scale_rows(const void* x, const void*, void* y, long long n, long long, long long, float a,"
-      " long, long) { for (long long i = 0; i < n; i++) { float f = static_cast<const float*>(x)[i];"
+      "template <class V> void scale_rows(const void* x, const void*, void* y, long long n, long "
+      "long, long long, float a,"
+      " long, long) { for (long long i = 0; i < n; i++) { float f = static_cast<const "
+      "float*>(x)[i];"
       " static_cast<float*>(y)[i] = V::GRAIN > 2 ? fast(f, a) : slow(f, a); } }\n";
   put(folder / "fast.hpp", "inline float fast(float x, float a) { return x * a; }\n");
   put(folder / "slow.hpp", "inline float slow(float x, float a) { return x * a; }\n");
@@ -38,7 +40,13 @@ TEST(CodeKey, FollowsHelpersThatACompileTimeChoiceSelects) {
   const float x = 3;
   float y = 0;
   test::Slots slots;
-  slots.add(&x).add<const void*>(nullptr).add(&y).add<long long>(1).add<long long>(1).add<long long>(1).add(10.0f);
+  slots.add(&x)
+      .add<const void*>(nullptr)
+      .add(&y)
+      .add<long long>(1)
+      .add<long long>(1)
+      .add<long long>(1)
+      .add(10.0f);
   code.function(slots.data(), 0, 1);
   EXPECT_EQ(y, 13);
 }
@@ -92,7 +100,8 @@ TEST(CodeKey, IgnoresWhatDoesNotReachTheCode) {
   op.kernels[0].description = "another text";
   put(folder / "README.md", "words");
   put(folder / "unused.hpp", "int unused;");
-  std::filesystem::last_write_time(folder / "cpu.cc", std::filesystem::file_time_type::clock::now() - std::chrono::hours(48));
+  std::filesystem::last_write_time(
+      folder / "cpu.cc", std::filesystem::file_time_type::clock::now() - std::chrono::hours(48));
   EXPECT_EQ(key(op), before);
   Folder other;
   Operator moved = op;

@@ -15,7 +15,8 @@ using test::Setting;
 std::string only_symbol(const Compiled& compiled) { return compiled.symbols.begin()->second; }
 
 void expect_message(const Error& error, std::initializer_list<const char*> parts) {
-  for (const char* part : parts) EXPECT_NE(error.message.find(part), std::string::npos) << part << " in: " << error.message;
+  for (const char* part : parts)
+    EXPECT_NE(error.message.find(part), std::string::npos) << part << " in: " << error.message;
 }
 
 TEST(CpuToolchain, CompiledRowsAreRight) {
@@ -28,7 +29,13 @@ TEST(CpuToolchain, CompiledRowsAreRight) {
   const std::vector<float> x{1, 2, 3, -1, 4, 5, 6, -1}, b{10, 20, 30};
   std::vector<float> y(8, -7);
   test::Slots slots;
-  slots.add(x.data()).add(b.data()).add(y.data()).add<long long>(3).add<long long>(4).add<long long>(4).add(0.5f);
+  slots.add(x.data())
+      .add(b.data())
+      .add(y.data())
+      .add<long long>(3)
+      .add<long long>(4)
+      .add<long long>(4)
+      .add(0.5f);
   code.function(slots.data(), 1, 2);  // the second row only
   EXPECT_EQ(y, (std::vector<float>{-7, -7, -7, -7, 12, 22.5, 33, -7}));
 }
@@ -42,11 +49,18 @@ TEST(CpuToolchain, BakedAttributesAndDtypesAreCompiledIn) {
   ASSERT_TRUE(compiled) << compiled.error().message;
   const test::OpenCode code(compiled->code, only_symbol(*compiled));
   ASSERT_NE(code.function, nullptr);
-  // 1.0078125 = 1 + 2^-7 is a bf16; three times it is 3.0234375, halfway between 3.015625 and 3.03125: to even, 3.03125.
+  // 1.0078125 = 1 + 2^-7 is a bf16; three times it is 3.0234375, halfway between 3.015625
+  // and 3.03125: to even, 3.03125.
   const std::vector<std::uint16_t> x{test::to_bf16(1.0078125f), 0x7fc0 /* NaN */};
   std::vector<std::uint16_t> y(2);
   test::Slots slots;
-  slots.add(x.data()).add<const void*>(nullptr).add(y.data()).add<long long>(2).add<long long>(2).add<long long>(2).add(3.0f);
+  slots.add(x.data())
+      .add<const void*>(nullptr)
+      .add(y.data())
+      .add<long long>(2)
+      .add<long long>(2)
+      .add<long long>(2)
+      .add(3.0f);
   code.function(slots.data(), 0, 1);
   EXPECT_EQ(y[0], test::to_bf16(-3.03125f));
   EXPECT_GT(y[1] & 0x7fff, 0x7f80);
@@ -60,7 +74,8 @@ TEST(CpuToolchain, CodeIsFreestandingForEveryTarget) {
     ASSERT_TRUE(compiled) << compiled.error().message;
     const auto facts = read_elf(compiled->code);
     ASSERT_TRUE(facts) << facts.error().message;
-    EXPECT_TRUE(facts->undefined.empty() && facts->needed.empty() && !facts->constructors) << target;
+    EXPECT_TRUE(facts->undefined.empty() && facts->needed.empty() && !facts->constructors)
+        << target;
     EXPECT_EQ(facts->exported, (std::vector<std::string>{only_symbol(*compiled)}));
     EXPECT_GT(compiled->resources.code_bytes, 0);
   }
@@ -77,7 +92,8 @@ TEST(CpuToolchain, SameBytesFromAnotherFolder) {
 }
 
 TEST(CpuToolchain, ServesItsOwnTargetsOnly) {
-  for (const auto& [name, expected] : {std::pair{"x86-64-v2", true}, {"x86-64-v4", true}, {"x86-64", false}, {"sm_90a", false}}) {
+  for (const auto& [name, expected] :
+       {std::pair{"x86-64-v2", true}, {"x86-64-v4", true}, {"x86-64", false}, {"sm_90a", false}}) {
     const auto target = parse_target(name);
     ASSERT_TRUE(target);
     EXPECT_EQ(find_toolchain("cpu", *target) != nullptr, expected) << name;
@@ -89,19 +105,21 @@ TEST(CpuToolchain, RefusesWhatIsNotFreestanding) {
   const struct {
     const char* body;
     const char* named;
-  } kCases[] = {
-      {"extern \"C\" void missing_function(void*);\n"
-       "template <class V> void scale_rows(const void*, const void*, void* y, long long, long long, long long, float, "
-       "long, long) { missing_function(y); }\n",
-       "missing_function"},
-      {"extern \"C\" float expf(float);\n"
-       "template <class V> void scale_rows(const void*, const void*, void* y, long long, long long, long long, float a, "
-       "long, long) { *static_cast<float*>(y) = expf(a); }\n",
-       "expf"},
-      {"int volatile seed = 3; static int late = seed + 1;\n"
-       "template <class V> void scale_rows(const void*, const void*, void* y, long long, long long, long long, float, "
-       "long, long) { *static_cast<int*>(y) = late; }\n",
-       "static constructors"}};
+  } kCases[] = {{"extern \"C\" void missing_function(void*);\n"
+                 "template <class V> void scale_rows(const void*, const void*, void* y, long long, "
+                 "long long, long long, float, "
+                 "long, long) { missing_function(y); }\n",
+                 "missing_function"},
+                {"extern \"C\" float expf(float);\n"
+                 "template <class V> void scale_rows(const void*, const void*, void* y, long long, "
+                 "long long, long long, float a, "
+                 "long, long) { *static_cast<float*>(y) = expf(a); }\n",
+                 "expf"},
+                {"int volatile seed = 3; static int late = seed + 1;\n"
+                 "template <class V> void scale_rows(const void*, const void*, void* y, long long, "
+                 "long long, long long, float, "
+                 "long, long) { *static_cast<int*>(y) = late; }\n",
+                 "static constructors"}};
   for (const auto& test : kCases) {
     Folder folder;
     const Operator op = test::scale_rows(folder.path(), test.body);
@@ -124,8 +142,8 @@ TEST(CpuToolchain, ASyntaxErrorComesWithTheCompilersWords) {
 Path fake_compiler(const Folder& folder, std::string_view work) {
   const auto real = HostCompiler::find();
   const Path path = folder / "fake-cxx";
-  test::put(path, "#!/bin/sh\ncase \"$*\" in *opforge_unit.so*) ;; *) exec " + (*real)->path().string() +
-                      " \"$@\" ;; esac\n" + std::string(work));
+  test::put(path, "#!/bin/sh\ncase \"$*\" in *opforge_unit.so*) ;; *) exec " +
+                      (*real)->path().string() + " \"$@\" ;; esac\n" + std::string(work));
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   return path;
 }

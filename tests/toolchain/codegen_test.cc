@@ -49,8 +49,8 @@ TEST(EntryParameters, AreConstWhereTheTensorIsOnlyRead) {
   ASSERT_TRUE(parameters);
   std::vector<std::string> types;
   for (const EntryParameter& parameter : *parameters) types.push_back(parameter.c_type);
-  EXPECT_EQ(types, (std::vector<std::string>{"const void*", "const void*", "void*", "long long", "long long", "long long",
-                                             "float"}));
+  EXPECT_EQ(types, (std::vector<std::string>{"const void*", "const void*", "void*", "long long",
+                                             "long long", "long long", "float"}));
 }
 
 TEST(EntryParameters, RefuseAggregates) {

@@ -1,4 +1,5 @@
-// An operator in a folder of its own, for tests of toolchains and of the forge: y = alpha * x + b by rows, b optional.
+// An operator in a folder of its own, for tests of toolchains and of the forge: y = alpha * x + b
+// by rows, b optional.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ class Setting {
 
 constexpr std::string_view kScaleCpu = R"(
 #include "helper.hpp"
-#include "opforge_cpu.hpp"
+#include "opforge_types.hpp"
 
 template <class V>
 void scale_rows(const void* x, const void* b, void* y, long long n, long long x_stride, long long y_stride, float alpha,
@@ -149,12 +150,14 @@ inline Operator scale_rows(const Path& folder, std::string_view cpu = kScaleCpu)
   step.grid[0] = "M";
   step.block[0] = "GRAIN";
   kernel.launch.steps = {step};
-  kernel.launch.guards = {{"x.stride1 == 1 && y.stride1 == 1 && b.stride0 <= 1", "the last dim is not contiguous"}};
+  kernel.launch.guards = {
+      {"x.stride1 == 1 && y.stride1 == 1 && b.stride0 <= 1", "the last dim is not contiguous"}};
   op.kernels = {kernel};
   return op;
 }
 
-inline Variant cpu_variant(const Operator& op, std::string target = "x86-64-v2", DType dtype = DType::kF32) {
+inline Variant cpu_variant(const Operator& op, std::string target = "x86-64-v2",
+                           DType dtype = DType::kF32) {
   Variant variant;
   variant.op = op.signature.name;
   variant.kernel = op.kernels.front().id;

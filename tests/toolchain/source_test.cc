@@ -30,14 +30,16 @@ TEST(SourceSet, FollowsIncludesThroughBothRoots) {
   put(folder / "include/lib.hpp", "#include <hwy/highway.h>\n");
   const auto set = collect(folder);
   ASSERT_TRUE(set) << set.error().message;
-  EXPECT_EQ(names(*set), (std::vector<std::string>{"a.cc", "d.hpp", "lib.hpp", "sub/b.hpp", "sub/c.hpp"}));
+  EXPECT_EQ(names(*set),
+            (std::vector<std::string>{"a.cc", "d.hpp", "lib.hpp", "sub/b.hpp", "sub/c.hpp"}));
   EXPECT_EQ(set->system_includes, (std::set<std::string>{"hwy/highway.h", "stdint.h"}));
 }
 
 TEST(SourceSet, IgnoresCommentsAndStringsButNotConditions) {
   Folder folder;
   put(folder / "op/a.cc",
-      "// #include \"no.hpp\"\n/* \n#include \"no.hpp\"\n*/\nconst char* s = \"/*\";\n#if 0\n#include \"b.hpp\" // yes\n#endif\n"
+      "// #include \"no.hpp\"\n/* \n#include \"no.hpp\"\n*/\nconst char* s = \"/*\";\n#if "
+      "0\n#include \"b.hpp\" // yes\n#endif\n"
       "int big = 1'000; // '\n#inc\\\nlude \"c.hpp\"\n");
   put(folder / "op/b.hpp", "");
   put(folder / "op/c.hpp", "");
