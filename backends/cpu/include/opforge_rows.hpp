@@ -1,11 +1,11 @@
-// Row kernels on the CPU: reading of row r and writing of row r - 1 in one loop, so that memory reads, arithmetic and
-// streaming stores overlap; rows with any strides; tails.
+// Row kernels on the CPU: reading of row r and writing of row r - 1 in one loop, so that memory
+// reads, arithmetic and streaming stores overlap; rows with any strides; tails.
 //
 // A variant V has: T, LAYOUT, STREAM, PREFETCH, PIPELINE.
-//   LAYOUT    1: columns are contiguous; 0: any strides (also zero and negative), one element at a time
-//   STREAM    1: non-temporal stores, in rows that start at a 64-byte boundary
-//   PREFETCH  bytes ahead, into the L2 (up to 1024: into the L1); 0: none
-//   PIPELINE  1: as above; 0: one row after the other
+//   LAYOUT    1: columns are contiguous; 0: any strides (also zero and negative), one element at a
+//   time STREAM    1: non-temporal stores, in rows that start at a 64-byte boundary PREFETCH  bytes
+//   ahead, into the L2 (up to 1024: into the L1); 0: none PIPELINE  1: as above; 0: one row after
+//   the other
 // None of them changes bits: lanes and order depend on the element type and the vector width alone.
 #pragma once
 
@@ -18,21 +18,25 @@ namespace cpu {
 #define OPFORGE_INLINE_MEMBER inline __attribute__((always_inline))
 
 inline constexpr int64_t kStep = 2 * kPair;  // elements of a step
-inline constexpr int64_t kChunk = 512;       // elements that are passed over twice, while they are in the L1
+inline constexpr int64_t kChunk =
+    512;  // elements that are passed over twice, while they are in the L1
 
 struct Step {
   Pair low, high;  // elements [0, kPair) and [kPair, kStep)
 };
 OPFORGE_INLINE int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// store<kStream>, for results that were computed: bf16 rounds half away from zero, in one addition. Such results are ties by
-// chance only. A NaN must be one that came from a bf16 element or from the hardware (its low half is clear).
+// store<kStream>, for results that were computed: bf16 rounds half away from zero, in one addition.
+// Such results are ties by chance only. A NaN must be one that came from a bf16 element or from the
+// hardware (its low half is clear).
 template <bool kStream, class T>
 OPFORGE_INLINE void store_computed(T* p, Pair v) {
   if constexpr (is_same<T, bf16>) {
     const U half = hn::Set(kU32, 0x8000u);
-    const U even = hn::ShiftRight<16>(hn::Add(hn::BitCast(kU32, v.a), half)), odd = hn::Add(hn::BitCast(kU32, v.b), half);
-    const U word = hn::BitCast(kU32, hn::OddEven(hn::BitCast(U16Tag(), odd), hn::BitCast(U16Tag(), even)));
+    const U even = hn::ShiftRight<16>(hn::Add(hn::BitCast(kU32, v.a), half)),
+            odd = hn::Add(hn::BitCast(kU32, v.b), half);
+    const U word =
+        hn::BitCast(kU32, hn::OddEven(hn::BitCast(U16Tag(), odd), hn::BitCast(U16Tag(), even)));
     if constexpr (kStream) {
       hn::Stream(word, kU32, reinterpret_cast<uint32_t*>(p));
     } else {
@@ -43,10 +47,11 @@ OPFORGE_INLINE void store_computed(T* p, Pair v) {
   }
 }
 
-// kStep elements of a row from `column` on, in the lane order of T; E is the element type in memory. kFull: all of them lie
-// in the row; else those at `columns` and beyond are `fill`.
+// kStep elements of a row from `column` on, in the lane order of T; E is the element type in
+// memory. kFull: all of them lie in the row; else those at `columns` and beyond are `fill`.
 template <class T, bool kContiguous, bool kFull, class E>
-OPFORGE_INLINE Step load_step(const E* row, int64_t stride, int64_t column, int64_t columns, float fill = 0.0f) {
+OPFORGE_INLINE Step load_step(const E* row, int64_t stride, int64_t column, int64_t columns,
+                              float fill = 0.0f) {
   if constexpr (kContiguous && kFull) {
     return {load_as<T>(row + column), load_as<T>(row + column + kPair)};
   } else {
@@ -56,6 +61,13 @@ OPFORGE_INLINE Step load_step(const E* row, int64_t stride, int64_t column, int6
     for (int64_t i = n; i < kStep; i++) buffer[i] = from_f32<E>(fill);
     return {load_as<T>(buffer), load_as<T>(buffer + kPair)};
   }
+}
+// 1 for the first n elements of a step and 0 for the others, in the lane order of T.
+template <class T>
+OPFORGE_INLINE Step first_elements(int64_t n) {
+  alignas(64) T buffer[kStep];
+  for (int64_t i = 0; i < kStep; i++) buffer[i] = from_f32<T>(i < n ? 1.0f : 0.0f);
+  return {load(buffer), load(buffer + kPair)};
 }
 template <bool kContiguous, bool kFull, bool kStream, class T>
 OPFORGE_INLINE void store_step(T* row, int64_t stride, int64_t column, int64_t columns, Step v) {
@@ -79,12 +91,19 @@ OPFORGE_INLINE void prefetch_step(const T* row, int64_t column) {
   }
 }
 
+// 2^-e for a finite value of magnitude 2^e; 1 for infinity and NaN, whose results need no help.
+OPFORGE_INLINE float inverse_power(float magnitude) {
+  const uint32_t e = f32_bits(magnitude) >> 23 & 255u;
+  if (e == 255u) return 1.0f;
+  return f32_from_bits((e < 1u ? 253u : e > 253u ? 1u : 254u - e) << 23);
+}
+
 // A row kernel K works in two stages, each with its own state:
 //   read_begin(row)  read<kFull>(column)  read_chunk(from, to)  read_end()
 //   write_begin(row) -> may stream        write<kFull, kStream>(column)
-// read and write take kStep columns; kFull is false for a last step that is not full. read_chunk closes kChunk columns (the
-// last chunk may be shorter), before the write of the step that ends it. write_begin takes over what read_end left, so
-// that the next row can be read meanwhile.
+// read and write take kStep columns; kFull is false for a last step that is not full. read_chunk
+// closes kChunk columns (the last chunk may be shorter), before the write of the step that ends it.
+// write_begin takes over what read_end left, so that the next row can be read meanwhile.
 template <class V, bool kRead, bool kWrite, bool kStream, class K>
 OPFORGE_INLINE void row_pass(K& kernel, int64_t columns) {
   const int64_t full = columns / kStep * kStep;

@@ -1,15 +1,19 @@
 // Row kernels in CUDA C++: a group of THREADS threads owns a row and keeps its part in registers.
 //
-// A row is cut into vectors of 16 bytes of T (kItems elements). Vector j belongs to thread j % THREADS of the group, so
-// that neighbouring threads read neighbouring addresses. What a thread holds at once is a chunk: kVectors vectors.
+// A row is cut into vectors of 16 bytes of T (kItems elements). Vector j belongs to thread j %
+// THREADS of the group, so that neighbouring threads read neighbouring addresses. What a thread
+// holds at once is a chunk: kVectors vectors.
 //   resident (VECS > 0)  the whole row is one chunk; x is read once
-//   looping  (VECS == 0) any number of columns: chunks of kChunk vectors one after the other; x is read again to write
-// Which thread adds what, and in which order, depends on THREADS and the element type alone: resident and looping code, and
-// both layouts, give the same bits for the same row.
+//   looping  (VECS == 0) any number of columns: chunks of kChunk vectors one after the other; x is
+//   read again to write
+// Which thread adds what, and in which order, depends on THREADS and the element type alone:
+// resident and looping code, and both layouts, give the same bits for the same row.
 //
-// A variant V has: T, THREADS (of a row), BLOCK (threads of a block: BLOCK / THREADS rows), VECS, and LAYOUT:
-//   1  columns are contiguous and every row starts at a 16-byte boundary and ends at one: vector access
-//   0  any row and column strides (also zero and negative): one element at a time, the same assignment to threads
+// A variant V has: T, THREADS (of a row), BLOCK (threads of a block: BLOCK / THREADS rows), VECS,
+// and LAYOUT:
+//   1  columns are contiguous and every row starts at a 16-byte boundary and ends at one: vector
+//   access 0  any row and column strides (also zero and negative): one element at a time, the same
+//   assignment to threads
 #pragma once
 
 #include "opforge_cuda.cuh"
@@ -50,7 +54,8 @@ struct RowShape {
   }
 };
 
-// One row of a matrix with any strides (elements). Groups past the last row have a row of `length` columns of which none
+// One row of a matrix with any strides (elements). Groups past the last row have a row of `length`
+// columns of which none
 // (`columns`) may be touched, so that all threads of a block take the same path.
 template <class V, class T>
 struct RowView {
@@ -59,7 +64,8 @@ struct RowView {
   long long step;
   Index columns, length;
 
-  OPFORGE_DEVICE RowView(T* first, long long row_stride, long long column_stride, long long rows, long long n) {
+  OPFORGE_DEVICE RowView(T* first, long long row_stride, long long column_stride, long long rows,
+                         long long n) {
     const long long row = RowShape<V>::row();
     data = first + (row < rows ? row * row_stride : 0);
     step = column_stride;
@@ -71,7 +77,8 @@ struct RowView {
 // kItems elements from `column` on; those past the end are `fill`.
 template <class V, Cache kCache, class T>
 OPFORGE_DEVICE Vector<T, RowShape<V>::kItems> load_items(const RowView<V, const T>& row,
-                                                               typename RowShape<V>::Index column, float fill) {
+                                                         typename RowShape<V>::Index column,
+                                                         float fill) {
   constexpr int kItems = RowShape<V>::kItems;
   Vector<T, kItems> v;
   if constexpr (RowShape<V>::kVectorAccess) {
@@ -84,7 +91,9 @@ OPFORGE_DEVICE Vector<T, RowShape<V>::kItems> load_items(const RowView<V, const 
     float values[kItems];
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
-      values[k] = column + k < row.columns ? load_float<Cache::kCached>(row.data + (column + k) * row.step) : fill;
+      values[k] = column + k < row.columns
+                      ? load_float<Cache::kCached>(row.data + (column + k) * row.step)
+                      : fill;
     }
     v.pack(values);
   }
@@ -103,7 +112,8 @@ OPFORGE_DEVICE void store_items(const RowView<V, T>& row, typename RowShape<V>::
   } else {
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
-      if (column + k < row.columns) store_float<Cache::kCached>(row.data + (column + k) * row.step, values[k]);
+      if (column + k < row.columns)
+        store_float<Cache::kCached>(row.data + (column + k) * row.step, values[k]);
     }
   }
 }
@@ -113,7 +123,8 @@ template <class V, class T>
 struct RowChunk {
   Vector<T, RowShape<V>::kItems> vectors[RowShape<V>::kVectors];
 
-  OPFORGE_DEVICE void load(const RowView<V, const T>& row, typename RowShape<V>::Index from, float fill) {
+  OPFORGE_DEVICE void load(const RowView<V, const T>& row, typename RowShape<V>::Index from,
+                           float fill) {
 #pragma unroll
     for (int i = 0; i < RowShape<V>::kVectors; ++i) {
       vectors[i] = load_items<V, Cache::kOnce>(row, RowShape<V>::column(from, i), fill);
@@ -133,18 +144,20 @@ OPFORGE_DEVICE float sum_items(float (&items)[N]) {
 }
 
 // Statistics of a row. A `Statistics` has
-//   Partial            a value of 4-byte words, the same in all lanes of a warp (or of the group, where it is smaller)
-//   none()             the Partial of no elements
-//   chunk(chunk)       the Partial of what the group's threads in this warp hold of a chunk
+//   Partial            a value of 4-byte words, the same in all lanes of a warp (or of the group,
+//   where it is smaller) none()             the Partial of no elements chunk(chunk, row, from)  the
+//   Partial of what the group's threads in this warp hold of the chunk that starts at `from`
 //   combine<LANES>(Partial)  of LANES lanes, each with its own; all lanes get the result
-// Partials of chunks are parked one in a lane and combined 32 at a time, so that rounding grows with the logarithm of the
-// length, not with the length.
+// Partials of chunks are parked one in a lane and combined 32 at a time, so that rounding grows
+// with the logarithm of the length, not with the length.
 template <class V, class Statistics, class T>
-OPFORGE_DEVICE typename Statistics::Partial warp_statistics(Statistics& statistics, RowChunk<V, T>& chunk,
-                                                            const RowView<V, const T>& row, float fill) {
+OPFORGE_DEVICE typename Statistics::Partial warp_statistics(Statistics& statistics,
+                                                            RowChunk<V, T>& chunk,
+                                                            const RowView<V, const T>& row,
+                                                            float fill) {
   using Shape = RowShape<V>;
   if constexpr (!Shape::kLoops) {
-    return statistics.chunk(chunk);
+    return statistics.chunk(chunk, row, 0);
   } else {
     constexpr int kLanes = Shape::kLanes;
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -152,7 +165,7 @@ OPFORGE_DEVICE typename Statistics::Partial warp_statistics(Statistics& statisti
     int used = 0;
     for (long long from = 0; from < row.length; from += Shape::kChunkColumns) {
       chunk.load(row, from, fill);
-      const typename Statistics::Partial one = statistics.chunk(chunk);
+      const typename Statistics::Partial one = statistics.chunk(chunk, row, from);
       if (lane == used) parked = one;
       if (++used == kLanes) {
         const typename Statistics::Partial all = Statistics::template combine<kLanes>(parked);
@@ -173,9 +186,73 @@ OPFORGE_DEVICE typename Statistics::Partial group_statistics(
     const int group = Shape::Threads::index();
     if (threadIdx.x % 32 == 0) scratch.partial[group][Shape::Threads::rank() / 32] = value;
     Shape::Threads::sync();
-    value = Statistics::template combine<Shape::kWarps>(scratch.partial[group][threadIdx.x % Shape::kWarps]);
+    value = Statistics::template combine<Shape::kWarps>(
+        scratch.partial[group][threadIdx.x % Shape::kWarps]);
   }
   return value;
+}
+
+// Statistics of a row and then of the whole group. For data with f32's range squares and sums may
+// leave the range although the result does not: then once more with x * 2^-k, k from the largest
+// magnitude and `floor`. `scale` is what x was multiplied with. Group-uniform, and all groups of a
+// warp go through both rounds together; those that had no need keep scale 1 and get the same bits
+// again.
+template <class V>
+struct RowMaxAbs {
+  struct Partial {
+    float max;
+  };
+  OPFORGE_DEVICE static Partial none() { return {0.0f}; }
+  template <class Row>
+  OPFORGE_DEVICE static Partial chunk(const RowChunk<V, typename V::T>& chunk, const Row&,
+                                      typename RowShape<V>::Index) {
+    float max = 0.0f;
+#pragma unroll
+    for (int i = 0; i < RowShape<V>::kVectors; ++i) {
+      float x[RowShape<V>::kItems];
+      chunk.vectors[i].unpack(x);
+#pragma unroll
+      for (int k = 0; k < RowShape<V>::kItems; ++k) max = nan_max(max, fabsf(x[k]));
+    }
+    return {warp_max<RowShape<V>::kLanes>(max)};
+  }
+  template <int LANES>
+  OPFORGE_DEVICE static Partial combine(Partial part) {
+    return {warp_max<LANES>(part.max)};
+  }
+};
+
+// 2^-e for a finite value of magnitude 2^e; 1 for infinity and NaN, whose results need no help.
+OPFORGE_DEVICE float inverse_power(float magnitude) {
+  const unsigned e = __float_as_uint(magnitude) >> 23 & 255;
+  if (e == 255) return 1.0f;
+  return __uint_as_float((e < 1 ? 253u : e > 253 ? 1u : 254u - e) << 23);
+}
+
+template <class V, class Statistics, class T>
+OPFORGE_DEVICE typename Statistics::Partial scaled_statistics(RowChunk<V, T>& chunk,
+                                                              const RowView<V, const T>& row,
+                                                              float floor, float& scale) {
+  using Shape = RowShape<V>;
+  using Partial = typename Statistics::Partial;
+  __shared__ typename Shape::Threads::template Scratch<Partial> scratch[2];
+  __shared__ typename Shape::Threads::template Scratch<typename RowMaxAbs<V>::Partial> max_scratch;
+  Statistics statistics;
+  statistics.scale = scale = 1.0f;
+  Partial all =
+      group_statistics<V, Statistics>(warp_statistics<V>(statistics, chunk, row, 0.0f), scratch[0]);
+  if constexpr (!is_same<T, f16>::value) {
+    const bool poor = Statistics::poor(all, floor);
+    if (Shape::kLanes < 32 ? __any_sync(~0u, poor) : poor) {
+      RowMaxAbs<V> largest;
+      const auto max = group_statistics<V, RowMaxAbs<V>>(
+          warp_statistics<V>(largest, chunk, row, 0.0f), max_scratch);
+      statistics.scale = scale = poor ? inverse_power(fmaxf(max.max, sqrtf(floor))) : 1.0f;
+      all = group_statistics<V, Statistics>(warp_statistics<V>(statistics, chunk, row, 0.0f),
+                                            scratch[1]);
+    }
+  }
+  return all;
 }
 
 }  // namespace opforge

@@ -1,6 +1,7 @@
-// Softmax over the last dim. A row is read in chunks that stay in the L1: first their maximum, then exp(x - running
-// maximum) and its sum; the maxima and sums of chunks are merged once a row. Writing scales the exponentials by one factor a
-// chunk, while the next row is read (opforge_rows.hpp). Source: the project's own measurements of row pipelines.
+// Softmax over the last dim. A row is read in chunks that stay in the L1: first their maximum, then
+// exp(x - running maximum) and its sum; the maxima and sums of chunks are merged once a row.
+// Writing scales the exponentials by one factor a chunk, while the next row is read
+// (opforge_rows.hpp). Source: the project's own measurements of row pipelines.
 #include "opforge_rows.hpp"
 
 namespace opforge {
@@ -8,13 +9,18 @@ namespace cpu {
 
 inline constexpr float kLowest = -__builtin_inff();
 
-// 2^26 e^x for x <= 0, and NaN for NaN. The factor keeps all of the f32 subnormals of e^x normal here; what it takes from
-// below 2^-152 is the same as 0 after the factor is taken off. Minimax polynomials of 2^f on [-1/2, 1/2], relative error
-// 2^-23.6 for f32, 2^-18.5 for f16 and 2^-13.7 for bf16: far below half a last bit of each.
+// 2^26 e^x for x <= 0, and NaN for NaN. The factor keeps all of the f32 subnormals of e^x normal
+// here; what it takes from below 2^-152 is the same as 0 after the factor is taken off. Minimax
+// polynomials of 2^f on [-1/2, 1/2], relative error 2^-23.6 for f32, 2^-18.5 for f16 and 2^-13.7
+// for bf16: far below half a last bit of each.
 template <class T>
 OPFORGE_INLINE F exponential(F x) {
-  const F t = hn::Max(set(-152.0f), hn::Mul(x, set(1.44269504f)));  // the second operand is returned where it is NaN
-  const F magic = set(12582912.0f + 127 + 26);  // 1.5 * 2^23 rounds to an integer; its last bits get the biased exponent
+  const F t =
+      hn::Max(set(-152.0f),
+              hn::Mul(x, set(1.44269504f)));  // the second operand is returned where it is NaN
+  const F magic =
+      set(12582912.0f + 127 +
+          26);  // 1.5 * 2^23 rounds to an integer; its last bits get the biased exponent
   const F rounded = hn::Add(t, magic), f = hn::Sub(t, hn::Sub(rounded, magic));
   const F power = hn::BitCast(kF32, hn::ShiftLeft<23>(hn::BitCast(kU32, rounded)));
   F p;
@@ -45,7 +51,8 @@ template <class V>
 struct SoftmaxRows {
   using T = typename V::T;
   static constexpr bool kContiguous = V::LAYOUT == 1;
-  static constexpr int64_t kHeld = 16384;  // columns whose exponentials are kept; longer rows compute them twice
+  static constexpr int64_t kHeld =
+      16384;  // columns whose exponentials are kept; longer rows compute them twice
   static constexpr int64_t kSlots = 2048;  // pieces of a row with a maximum and a sum of their own
 
   // Two rows are in work: one is read, the other written.
@@ -68,7 +75,8 @@ struct SoftmaxRows {
   int64_t chunk;
   T* target;
 
-  // exp is taken of x - base: base is the maximum, but 0 where there is nothing above -inf (-inf - -inf would be NaN).
+  // exp is taken of x - base: base is the maximum, but 0 where there is nothing above -inf (-inf -
+  // -inf would be NaN).
   OPFORGE_INLINE float base_of(float max) { return max == kLowest ? 0.0f : max; }
   OPFORGE_INLINE_MEMBER bool held() const { return columns <= kHeld; }
 
@@ -86,7 +94,8 @@ struct SoftmaxRows {
     max_low = max(max_low, v.low);
     max_high = max(max_high, v.high);
   }
-  // A NaN may get lost in the maximum, but its exponential carries it into the sum and so into the whole row.
+  // A NaN may get lost in the maximum, but its exponential carries it into the sum and so into the
+  // whole row.
   OPFORGE_INLINE_MEMBER void read_chunk(int64_t from, int64_t to) {
     const float top = lane_max(max(max_low, max_high));
     max_low = max_high = both(kLowest);
@@ -101,12 +110,14 @@ struct SoftmaxRows {
     in->base[in->slots - 1] = base;
     Pair sum_low = both(0.0f), sum_high = both(0.0f);
     const int64_t full = from + (to - from) / kStep * kStep;
-    for (int64_t column = from; column < full; column += kStep) exponentials<true>(column, base, sum_low, sum_high);
+    for (int64_t column = from; column < full; column += kStep)
+      exponentials<true>(column, base, sum_low, sum_high);
     if (full < to) exponentials<false>(full, base, sum_low, sum_high);
     sums[in->slots - 1] += lane_sum(add(sum_low, sum_high));
   }
   template <bool kFull>
-  OPFORGE_INLINE_MEMBER void exponentials(int64_t column, float base, Pair& sum_low, Pair& sum_high) {
+  OPFORGE_INLINE_MEMBER void exponentials(int64_t column, float base, Pair& sum_low,
+                                          Pair& sum_high) {
     Step v = load_step<T, kContiguous, kFull>(in->x, x_column, column, columns, kLowest);
     v = {exponential<T>(sub(v.low, both(base))), exponential<T>(sub(v.high, both(base)))};
     sum_low = add(sum_low, v.low);
@@ -148,11 +159,13 @@ struct SoftmaxRows {
     Step v;
     if (held()) {
       const Pair factor = both(out->base[column / kChunk]), scale = both(out->scale);
-      v = {mul(mul(load(out->held + column), factor), scale), mul(mul(load(out->held + column + kPair), factor), scale)};
+      v = {mul(mul(load(out->held + column), factor), scale),
+           mul(mul(load(out->held + column + kPair), factor), scale)};
     } else {
       v = load_step<T, kContiguous, kFull>(out->x, x_column, column, columns, kLowest);
       const Pair base = both(base_of(out->max)), scale = both(out->scale * 0x1p26f);
-      v = {mul(exponential<T>(sub(v.low, base)), scale), mul(exponential<T>(sub(v.high, base)), scale)};
+      v = {mul(exponential<T>(sub(v.low, base)), scale),
+           mul(exponential<T>(sub(v.high, base)), scale)};
     }
     store_step<kContiguous, kFull, kStream>(target, y_column, column, columns, v);
   }

@@ -1,9 +1,11 @@
-// Softmax over the last dim. A group of THREADS threads has a row in registers (opforge_rows.cuh), one vector of 16 bytes
-// after the other, and several blocks an SM overlap one row's reduction with another's loads.
+// Softmax over the last dim. A group of THREADS threads has a row in registers (opforge_rows.cuh),
+// one vector of 16 bytes after the other, and several blocks an SM overlap one row's reduction with
+// another's loads.
 //
-// Each warp takes the maximum m_w of its own part and the sum s_w of exp(x - m_w); the warps' pairs are combined after the
-// only barrier, and what was computed as exp(x - m_w) is scaled by exp(m_w - m) / sum: one exponential an element. Rows that
-// do not fit into registers are read twice: once for the pairs of chunks, once to write.
+// Each warp takes the maximum m_w of its own part and the sum s_w of exp(x - m_w); the warps' pairs
+// are combined after the only barrier, and what was computed as exp(x - m_w) is scaled by exp(m_w -
+// m) / sum: one exponential an element. Rows that do not fit into registers are read twice: once
+// for the pairs of chunks, once to write.
 #include "opforge_rows.cuh"
 
 namespace opforge {
@@ -13,7 +15,8 @@ struct SoftmaxStatistics {
   using Shape = RowShape<V>;
   using T = typename V::T;
   static constexpr int kItems = Shape::kItems;
-  // Exponentials stay in registers where they fit: 40 always, 64 where a block leaves 128 registers a thread.
+  // Exponentials stay in registers where they fit: 40 always, 64 where a block leaves 128 registers
+  // a thread.
   static constexpr int kHeld = Shape::kVectors * kItems;
   static constexpr bool kKeep = !Shape::kLoops && (kHeld <= 40 || (kHeld <= 64 && V::BLOCK <= 512));
 
@@ -23,9 +26,12 @@ struct SoftmaxStatistics {
   float kept[kKeep ? kHeld : 1];
 
   OPFORGE_DEVICE static Partial none() { return {-infinity(), 0.0f}; }
-  // What is subtracted before exp: the maximum, but 0 where there is nothing above -inf (-inf - -inf would be NaN).
+  // What is subtracted before exp: the maximum, but 0 where there is nothing above -inf (-inf -
+  // -inf would be NaN).
   OPFORGE_DEVICE static float base(float max) { return max == -infinity() ? 0.0f : max; }
-  OPFORGE_DEVICE static float exponential(float x, float base) { return exp2_for<T>((x - base) * kLog2e); }
+  OPFORGE_DEVICE static float exponential(float x, float base) {
+    return exp2_for<T>((x - base) * kLog2e);
+  }
 
   OPFORGE_DEVICE static float thread_max(const RowChunk<V, T>& chunk) {
     using Vector = decltype(chunk.vectors[0]);
@@ -51,7 +57,8 @@ struct SoftmaxStatistics {
     }
   }
 
-  OPFORGE_DEVICE Partial chunk(const RowChunk<V, T>& chunk) {
+  OPFORGE_DEVICE Partial chunk(const RowChunk<V, T>& chunk, const RowView<V, const T>&,
+                               typename Shape::Index) {
     const float max = warp_max<Shape::kLanes>(thread_max(chunk));
     const float from = base(max);
     float sums[kItems] = {};
@@ -72,20 +79,23 @@ struct SoftmaxStatistics {
   template <int LANES>
   OPFORGE_DEVICE static Partial combine(Partial part) {
     const float max = warp_max<LANES>(part.max);
-    return {max, warp_sum<LANES>(part.sum * exponential(base(part.max), base(max)))};
+    // __fmul_rn: contracted with the first addition of the sum, lanes would round differently.
+    return {max, warp_sum<LANES>(__fmul_rn(part.sum, exponential(base(part.max), base(max))))};
   }
 };
 
 template <class V>
-OPFORGE_DEVICE void softmax(const void* x, void* y, long long rows, long long columns, long long x_row_stride,
-                            long long x_column_stride, long long y_row_stride, long long y_column_stride) {
+OPFORGE_DEVICE void softmax(const void* x, void* y, long long rows, long long columns,
+                            long long x_row_stride, long long x_column_stride,
+                            long long y_row_stride, long long y_column_stride) {
   using Shape = RowShape<V>;
   using T = typename V::T;
   using Statistics = SoftmaxStatistics<V>;
   using Index = typename Shape::Index;
   __shared__ typename Shape::Threads::template Scratch<typename Statistics::Partial> scratch;
 
-  const RowView<V, const T> in(static_cast<const T*>(x), x_row_stride, x_column_stride, rows, columns);
+  const RowView<V, const T> in(static_cast<const T*>(x), x_row_stride, x_column_stride, rows,
+                               columns);
   const RowView<V, T> out(static_cast<T*>(y), y_row_stride, y_column_stride, rows, columns);
   RowChunk<V, T> chunk;
   if constexpr (!Shape::kLoops) chunk.load(in, 0, -infinity());

@@ -1,7 +1,7 @@
 // softmax(x) in double, row by row.
-#include <cmath>
-
 #include "operator/reference.hpp"
+
+#include <cmath>
 
 namespace opforge {
 
@@ -27,8 +27,8 @@ void softmax_reference(ReferenceCall& call) {
     spread /= sum;
     for (std::int64_t i = 0; i < columns; ++i) {
       out[i] /= sum;
-      // An exponent of size d that is rounded to f32 changes exp by d roundings; results near 0 are as coarse as the f32
-      // values in between: 2^-126 is eps(f32) of the smallest step.
+      // An exponent of size d that is rounded to f32 changes exp by d roundings; results near 0 are
+      // as coarse as the f32 values in between: 2^-126 is eps(f32) of the smallest step.
       const double distance = out[i] > 0 ? max - in[i] : 0;
       condition[i] = out[i] * (1 + distance + spread) + std::ldexp(1.0, -126);
     }

@@ -11,13 +11,15 @@ namespace {
 const rows::RowTensors kTensors{{"x", "y"}, {}};
 
 KernelDecl cuda_kernel(std::string id, std::string description, Tier tier) {
-  KernelDecl kernel{.id = std::move(id), .description = std::move(description), .backend = "cuda", .tier = tier};
+  KernelDecl kernel{
+      .id = std::move(id), .description = std::move(description), .backend = "cuda", .tier = tier};
   kernel.sources = {"cuda.cu"};
   kernel.tunables = rows::cuda_row_tunables(tier);
   kernel.constraints = rows::cuda_row_constraints();
   kernel.requires_any = {{DeviceKind::kCuda, 80, 0}};
   LaunchStep step{.entry = "softmax"};
-  step.bindings = {rows::pointer("x"), rows::pointer("y"), rows::i64("rows", "M"), rows::i64("columns", "N")};
+  step.bindings = {rows::pointer("x"), rows::pointer("y"), rows::i64("rows", "M"),
+                   rows::i64("columns", "N")};
   for (const char* tensor : {"x", "y"}) rows::add_strides(step.bindings, tensor);
   step.grid[0] = rows::cuda_row_grid();
   step.block[0] = "BLOCK";
@@ -27,10 +29,11 @@ KernelDecl cuda_kernel(std::string id, std::string description, Tier tier) {
 }
 
 KernelDecl cpu_kernel() {
-  KernelDecl kernel{.id = "softmax.cpu.row",
-                    .description = "chunks of a row in the L1; the next row is read while one is written",
-                    .backend = "cpu",
-                    .tier = Tier::kDeterministic};
+  KernelDecl kernel{
+      .id = "softmax.cpu.row",
+      .description = "chunks of a row in the L1; the next row is read while one is written",
+      .backend = "cpu",
+      .tier = Tier::kDeterministic};
   kernel.sources = {"cpu.cc"};
   kernel.tunables = rows::cpu_row_tunables(1024);
   kernel.constraints = rows::cpu_row_constraints();
@@ -54,7 +57,11 @@ Operator opforge_operator_reduction_softmax() {
   op.formula = "y[m,n] = exp(x[m,n] - max_k x[m,k]) / sum_j exp(x[m,j] - max_k x[m,k])";
   op.signature.name = "reduction.softmax";
   op.signature.tensors = {{.name = "x", .dims = {"...M", "N"}, .dtype = "T"},
-                          {.name = "y", .dims = {"...M", "N"}, .dtype = "T", .access = Access::kWrite, .may_alias = {"x"}}};
+                          {.name = "y",
+                           .dims = {"...M", "N"},
+                           .dtype = "T",
+                           .access = Access::kWrite,
+                           .may_alias = {"x"}}};
   op.signature.dtypes = {{{"T", DType::kF32}}, {{"T", DType::kBF16}}, {{"T", DType::kF16}}};
   op.signature.reduced_dims = {"N"};
   op.signature.backend_priority = {"cuda", "cpu"};
@@ -62,13 +69,19 @@ Operator opforge_operator_reduction_softmax() {
   op.work = {"M * N * T.itemsize", "M * N * T.itemsize", "5 * M * N"};
   op.reference = &softmax_reference;
   op.reference_source = "reference.cc";
-  op.kernels = {cuda_kernel("softmax.cuda.row", "a group of threads a row, in registers", Tier::kHighPrecision),
-                cuda_kernel("softmax.cuda.fixed", "the same with a fixed number of threads a row; any strides and widths",
+  op.kernels = {cuda_kernel("softmax.cuda.row", "a group of threads a row, in registers",
+                            Tier::kHighPrecision),
+                cuda_kernel("softmax.cuda.fixed",
+                            "the same with a fixed number of threads a row; any strides and widths",
                             Tier::kDeterministic),
                 cpu_kernel()};
   op.cases = softmax_cases();
-  op.data_contracts = {{"cuda", "fastest where rows start at 16-byte boundaries and columns are contiguous; any strides work"},
-                       {"cpu", "fastest where columns are contiguous and rows start at 64-byte boundaries; any strides work"}};
+  op.data_contracts = {{"cuda",
+                        "fastest where rows start at 16-byte boundaries and columns are "
+                        "contiguous; any strides work"},
+                       {"cpu",
+                        "fastest where columns are contiguous and rows start at 64-byte "
+                        "boundaries; any strides work"}};
   return op;
 }
 
