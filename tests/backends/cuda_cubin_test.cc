@@ -1,8 +1,7 @@
 // The reader of cubins and PTX, over cubins made byte by byte and damaged ones.
-#include "backends/cuda/cubin.hpp"
-
 #include <gtest/gtest.h>
 
+#include "backends/cuda/cubin.hpp"
 #include "backends/cuda_harness.hpp"
 
 namespace opforge::test {
@@ -47,7 +46,8 @@ TEST(CudaCubin, KernelsParametersAndResources) {
 // Every cut is an error, never a crash; flipped bytes are an error or a reading, never a crash.
 TEST(CudaCubin, DamageIsAnErrorOrHarmless) {
   const std::string whole = two_kernels(8);
-  for (std::size_t size = 0; size < whole.size(); ++size) EXPECT_FALSE(read_cubin(whole.substr(0, size))) << size;
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    EXPECT_FALSE(read_cubin(whole.substr(0, size))) << size;
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string flipped = whole;
     flipped[at] = static_cast<char>(flipped[at] ^ 0xff);
@@ -65,7 +65,8 @@ TEST(CudaCubin, ForeignElfIsNamed) {
 }
 
 TEST(CudaPtx, EntriesAndArchitecture) {
-  const auto ptx = read_ptx(".version 8.0\n.target sm_90a\n.visible .entry b(\n)\n{\n}\n.entry a{\n}\n");
+  const auto ptx =
+      read_ptx(".version 8.0\n.target sm_90a\n.visible .entry b(\n)\n{\n}\n.entry a{\n}\n");
   ASSERT_TRUE(ptx);
   EXPECT_EQ(ptx->arch, 90);
   EXPECT_EQ(ptx->entries, (std::vector<std::string>{"a", "b"}));
@@ -74,21 +75,25 @@ TEST(CudaPtx, EntriesAndArchitecture) {
 
 TEST(CudaPtx, FloatAtomicsAreRefusedForDeterminism) {
   const auto with = [](const std::string& line) {
-    return check_no_float_atomics(".version 8.0\n.visible .entry sum(\n)\n{\n" + line + "\nret;\n}\n");
+    return check_no_float_atomics(".version 8.0\n.visible .entry sum(\n)\n{\n" + line +
+                                  "\nret;\n}\n");
   };
-  for (const char* bad : {"red.global.add.f32 [%rd1], %f1;", "atom.global.add.f32 %f2, [%rd1], %f1;",
-                          "@%p1 red.global.gpu.add.f64 [%rd1], %fd1;", "atom.global.add.noftz.f16x2 %r1, [%rd1], %r2;",
-                          "{ atom.add.noftz.bf16 %h1, [%rd1], %h2; }", "atom.global.cas.b32 %r1, [%rd1], %r2, %r3;",
-                          "mov.u32 %r1, 0; red.shared.add.f32 [%r1], %f1;",
-                          "red.global.v4.f32.add [%rd1], {%f1, %f2, %f3, %f4};"}) {
+  for (const char* bad :
+       {"red.global.add.f32 [%rd1], %f1;", "atom.global.add.f32 %f2, [%rd1], %f1;",
+        "@%p1 red.global.gpu.add.f64 [%rd1], %fd1;",
+        "atom.global.add.noftz.f16x2 %r1, [%rd1], %r2;",
+        "{ atom.add.noftz.bf16 %h1, [%rd1], %h2; }", "atom.global.cas.b32 %r1, [%rd1], %r2, %r3;",
+        "mov.u32 %r1, 0; red.shared.add.f32 [%r1], %f1;",
+        "red.global.v4.f32.add [%rd1], {%f1, %f2, %f3, %f4};"}) {
     const Status status = with(bad);
     ASSERT_FALSE(status) << bad;
     EXPECT_EQ(status.error().code, Code::kInvalidDeclaration);
     EXPECT_TRUE(mentions(status.error().message, {"sum uses", "DETERMINISTIC"}));
   }
-  for (const char* good : {"add.f32 %f1, %f2, %f3;", "red.global.add.u32 [%rd1], 1;", "atom.global.max.s32 %r1, [%rd1], %r2;",
-                           "redux.sync.max.s32 %r1, %r2, 0xffffffff;", "// red.global.add.f32 in words",
-                           "barrier.cluster.arrive.release.aligned;"}) {
+  for (const char* good :
+       {"add.f32 %f1, %f2, %f3;", "red.global.add.u32 [%rd1], 1;",
+        "atom.global.max.s32 %r1, [%rd1], %r2;", "redux.sync.max.s32 %r1, %r2, 0xffffffff;",
+        "// red.global.add.f32 in words", "barrier.cluster.arrive.release.aligned;"}) {
     EXPECT_TRUE(with(good)) << good;
   }
 }

@@ -17,9 +17,10 @@ TEST_F(CudaTest, NamedDriverIsTheOnlyCandidate) {
   const auto all = driver_candidates();
   ::setenv("OPFORGE_LIBCUDA", standin_path().c_str(), 1);
   ASSERT_EQ(all.front(), "libcuda.so.1");
-  for (const char* folder : {"/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib",
-                             "/run/opengl-driver/lib"}) {
-    EXPECT_NE(std::find(all.begin(), all.end(), std::string(folder) + "/libcuda.so.1"), all.end()) << folder;
+  for (const char* folder : {"/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64",
+                             "/usr/lib/wsl/lib", "/run/opengl-driver/lib"}) {
+    EXPECT_NE(std::find(all.begin(), all.end(), std::string(folder) + "/libcuda.so.1"), all.end())
+        << folder;
   }
 }
 
@@ -60,12 +61,14 @@ TEST_F(CudaTest, NoVisibleDeviceIsAReason) {
   standin.set_devices(0);
   const Support support = devices().available();
   ASSERT_FALSE(support);
-  EXPECT_TRUE(mentions(support.reason(), {"cuInit", "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"}));
+  EXPECT_TRUE(
+      mentions(support.reason(), {"cuInit", "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"}));
 }
 
 TEST_F(CudaTest, InitialisationFailureIsAReason) {
   standin.fail("cuInit", 1, 999);
-  EXPECT_TRUE(mentions(devices().available().reason(), {"cuInit", "CUDA_ERROR_UNKNOWN (999)", "nvidia-smi"}));
+  EXPECT_TRUE(mentions(devices().available().reason(),
+                       {"cuInit", "CUDA_ERROR_UNKNOWN (999)", "nvidia-smi"}));
 }
 
 TEST_F(CudaTest, FactsOfDevices) {
@@ -139,7 +142,8 @@ TEST_F(CudaTest, OutOfMemoryIsNamed) {
   const auto memory = devices().allocate(0, 2 << 20, nullptr);
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().code, Code::kOutOfMemory);
-  EXPECT_TRUE(mentions(memory.error().message, {"2097152 bytes", "cuda:0", "CUDA_ERROR_OUT_OF_MEMORY"}));
+  EXPECT_TRUE(
+      mentions(memory.error().message, {"2097152 bytes", "cuda:0", "CUDA_ERROR_OUT_OF_MEMORY"}));
 }
 
 TEST_F(CudaTest, StickyErrorSaysThatTheProcessIsLost) {
@@ -147,9 +151,12 @@ TEST_F(CudaTest, StickyErrorSaysThatTheProcessIsLost) {
   const Status status = devices().synchronize(0, nullptr);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kDriver);
-  EXPECT_TRUE(mentions(status.error().message, {"CUDA_ERROR_MISALIGNED_ADDRESS (716)", "sticky", "restarted"}));
-  for (const int sticky : {700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 214}) EXPECT_TRUE(cu::is_sticky(sticky)) << sticky;
-  for (const int plain : {0, 1, 2, 100, 209, 500, 600, 701, 900, 906}) EXPECT_FALSE(cu::is_sticky(plain)) << plain;
+  EXPECT_TRUE(mentions(status.error().message,
+                       {"CUDA_ERROR_MISALIGNED_ADDRESS (716)", "sticky", "restarted"}));
+  for (const int sticky : {700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 214})
+    EXPECT_TRUE(cu::is_sticky(sticky)) << sticky;
+  for (const int plain : {0, 1, 2, 100, 209, 500, 600, 701, 900, 906})
+    EXPECT_FALSE(cu::is_sticky(plain)) << plain;
 }
 
 TEST_F(CudaTest, StreamsHaveIdsAndCaptureIsSeen) {

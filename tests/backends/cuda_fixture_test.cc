@@ -8,14 +8,17 @@ namespace {
 
 using fixtures::ExpectedStep;
 
-void expect_map(const StandinMap& came, const fixtures::ExpectedMap& want, const std::string& name) {
+void expect_map(const StandinMap& came, const fixtures::ExpectedMap& want,
+                const std::string& name) {
   EXPECT_EQ(came.type, want.element) << name;
   EXPECT_EQ(came.rank, want.dims.size()) << name;
   EXPECT_EQ(came.base, want.address) << name;
   EXPECT_EQ(std::vector(came.dims, came.dims + want.dims.size()), want.dims) << name;
-  EXPECT_EQ(std::vector(came.strides, came.strides + want.strides_bytes.size()), want.strides_bytes) << name;
+  EXPECT_EQ(std::vector(came.strides, came.strides + want.strides_bytes.size()), want.strides_bytes)
+      << name;
   EXPECT_EQ(std::vector(came.box, came.box + want.box.size()), want.box) << name;
-  EXPECT_EQ(std::vector(came.element_strides, came.element_strides + want.element_strides.size()), want.element_strides)
+  EXPECT_EQ(std::vector(came.element_strides, came.element_strides + want.element_strides.size()),
+            want.element_strides)
       << name;
   EXPECT_EQ(came.interleave, want.interleave) << name;
   EXPECT_EQ(came.swizzle, want.swizzle) << name;
@@ -42,7 +45,8 @@ void expect_launch(Standin& standin, const StandinLaunch& came, const ExpectedSt
       ASSERT_GE(number, 1u);
       expect_map(standin.maps().at(number - 1), want.params[i].map, want.params[i].name);
     } else {
-      EXPECT_EQ(std::vector(bytes, bytes + came.param_sizes[i]), want.params[i].bytes) << want.params[i].name;
+      EXPECT_EQ(std::vector(bytes, bytes + came.param_sizes[i]), want.params[i].bytes)
+          << want.params[i].name;
     }
   }
 }
@@ -62,7 +66,8 @@ TEST_F(CudaTest, LaunchFixturesReachTheDriverByteForByte) {
     for (std::size_t i = 0; i < f.steps.size(); ++i) {
       if (f.steps[i].is_memset) continue;
       FakeKernel kernel{"entry" + std::to_string(i), {}};
-      for (const auto& param : f.steps[i].params) kernel.param_sizes.push_back(static_cast<std::uint32_t>(param.bytes.size()));
+      for (const auto& param : f.steps[i].params)
+        kernel.param_sizes.push_back(static_cast<std::uint32_t>(param.bytes.size()));
       kernels.push_back(std::move(kernel));
     }
     auto code = load(fake_cubin(90, kernels));

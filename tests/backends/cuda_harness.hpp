@@ -1,4 +1,5 @@
-// A CUDA launcher over the stand-in driver, one for each test, so that no test sees another's settings.
+// A CUDA launcher over the stand-in driver, one for each test, so that no test sees another's
+// settings.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -66,7 +67,9 @@ class CudaTest : public ::testing::Test {
     s.pointers = {{0, 0, 0}};
     return s;
   }
-  static std::string cubin(FakeKernel kernel = {"add", {8, 4, 4}}, int arch = 90) { return fake_cubin(arch, {kernel}); }
+  static std::string cubin(FakeKernel kernel = {"add", {8, 4, 4}}, int arch = 90) {
+    return fake_cubin(arch, {kernel});
+  }
 
   std::shared_ptr<LoadedCode> load(const std::string& code, int ordinal = 0) {
     auto loaded = launcher().load(artifact(), code, ordinal, false);

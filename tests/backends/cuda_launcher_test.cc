@@ -9,7 +9,8 @@ namespace {
 
 constexpr const char* kPtx =
     ".version 9.0\n.target sm_80\n.address_size 64\n"
-    ".visible .entry add(\n.param .u64 add_param_0,\n.param .u32 add_param_1,\n.param .f32 add_param_2\n)\n{\nret;\n}\n";
+    ".visible .entry add(\n.param .u64 add_param_0,\n.param .u32 add_param_1,\n.param .f32 "
+    "add_param_2\n)\n{\nret;\n}\n";
 
 template <class T>
 T param(const StandinLaunch& launch, int index) {
@@ -52,7 +53,8 @@ TEST_F(CudaTest, AttributesGoThroughTheExtendedLaunch) {
   ASSERT_TRUE(launcher().resolve(*code, "add", 0, s));
   void* tensors[] = {nullptr};
   const Status status = launcher().launch(s, tensors, nullptr, 0, nullptr);
-  ASSERT_TRUE(status) << status.error().message;  // 16 blocks are taken only with the non-portable attribute
+  ASSERT_TRUE(status)
+      << status.error().message;  // 16 blocks are taken only with the non-portable attribute
   const auto launch = standin.launches().at(0);
   EXPECT_TRUE(launch.through_ex);
   EXPECT_EQ(launch.cluster[0], 16u);
@@ -88,7 +90,8 @@ TEST_F(CudaTest, MemsetSteps) {
 }
 
 TEST_F(CudaTest, WrongArchitectureNamesBothSides) {
-  const auto loaded = launcher().load(artifact("sm_100a"), fake_cubin(100, {{"add", {8}}}), 0, false);
+  const auto loaded =
+      launcher().load(artifact("sm_100a"), fake_cubin(100, {{"add", {8}}}), 0, false);
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().code, Code::kIncompatible);
   EXPECT_TRUE(mentions(loaded.error().message, {"sm_100a", "opforge stand-in"}));
@@ -98,7 +101,8 @@ TEST_F(CudaTest, WrongArchitectureNamesBothSides) {
 
 TEST_F(CudaTest, SpecificCodeRunsOnItsExactArchitectureOnly) {
   standin.set_attribute(0, 76, 1);
-  EXPECT_EQ(launcher().load(artifact("sm_90a"), cubin(), 0, false).error().code, Code::kIncompatible);
+  EXPECT_EQ(launcher().load(artifact("sm_90a"), cubin(), 0, false).error().code,
+            Code::kIncompatible);
   EXPECT_TRUE(launcher().load(artifact("sm_90"), cubin(), 0, false));
 }
 
@@ -111,7 +115,8 @@ TEST_F(CudaTest, CodeOfTheBuildMachineInThePackIsFound) {
 
 TEST_F(CudaTest, DamagedCodeIsCorrupt) {
   const std::string whole = cubin();
-  for (const std::string& code : {std::string(), std::string("garbage"), whole.substr(0, whole.size() / 2)}) {
+  for (const std::string& code :
+       {std::string(), std::string("garbage"), whole.substr(0, whole.size() / 2)}) {
     const auto loaded = launcher().load(artifact(), code, 0, false);
     ASSERT_FALSE(loaded);
     EXPECT_EQ(loaded.error().code, Code::kCorrupt);
@@ -124,7 +129,8 @@ TEST_F(CudaTest, TooOldDriverNamesBothVersions) {
   const auto loaded = launcher().load(artifact(), cubin(), 0, false);
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().code, Code::kIncompatible);
-  EXPECT_TRUE(mentions(loaded.error().message, {"580 (CUDA 13.0)", "CUDA 12.4", "update the driver"}));
+  EXPECT_TRUE(
+      mentions(loaded.error().message, {"580 (CUDA 13.0)", "CUDA 12.4", "update the driver"}));
 }
 
 TEST_F(CudaTest, PtxOnlyWhenAllowed) {
@@ -148,7 +154,8 @@ TEST_F(CudaTest, PtxNewerThanTheDriverIsNamed) {
   const auto loaded = launcher().load(ptx, newer, 0, true);
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().code, Code::kIncompatible);
-  EXPECT_TRUE(mentions(loaded.error().message, {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA 13.0"}));
+  EXPECT_TRUE(
+      mentions(loaded.error().message, {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA 13.0"}));
 }
 
 // In a child: a seal cannot be undone.
@@ -157,8 +164,8 @@ TEST_F(CudaTest, PtxIsNeverCompiledWhenSealed) {
       {
         seal();
         const auto loaded = launcher().load(artifact("compute_80", CodeKind::kPtx), kPtx, 0, true);
-        const bool good = !loaded && loaded.error().code == Code::kCompilationSealed && standin.jit_count() == 0 &&
-                          sealed_misses().size() == 1;
+        const bool good = !loaded && loaded.error().code == Code::kCompilationSealed &&
+                          standin.jit_count() == 0 && sealed_misses().size() == 1;
         std::_Exit(good ? 7 : 1);
       },
       ::testing::ExitedWithCode(7), "");
@@ -181,13 +188,16 @@ TEST_F(CudaTest, OutOfMemoryWhileLoading) {
 TEST_F(CudaTest, ParameterTableMustMatch) {
   PreparedStep s = step();
   auto fewer = load(cubin({"add", {8, 4}}));
-  EXPECT_TRUE(mentions(launcher().resolve(*fewer, "add", 0, s).error().message, {"3 parameters", "2"}));
+  EXPECT_TRUE(
+      mentions(launcher().resolve(*fewer, "add", 0, s).error().message, {"3 parameters", "2"}));
   auto more = load(cubin({"add", {8, 4, 4, 4}}));
-  EXPECT_TRUE(mentions(launcher().resolve(*more, "add", 0, s).error().message, {"more than the 3"}));
+  EXPECT_TRUE(
+      mentions(launcher().resolve(*more, "add", 0, s).error().message, {"more than the 3"}));
   auto other = load(cubin({"add", {8, 8, 4}}));
   const Status status = launcher().resolve(*other, "add", 0, s);
   EXPECT_EQ(status.error().code, Code::kIncompatible);
-  EXPECT_TRUE(mentions(status.error().message, {"parameter 1", "4 bytes at offset 8", "8 bytes at offset 8"}));
+  EXPECT_TRUE(mentions(status.error().message,
+                       {"parameter 1", "4 bytes at offset 8", "8 bytes at offset 8"}));
 }
 
 TEST_F(CudaTest, SharedMemoryAboveTheLimitNamesBothNumbers) {
@@ -230,14 +240,18 @@ TEST_F(CudaTest, LaunchLimitsAreNamedErrors) {
     return status ? std::string() : status.error().message;
   };
   EXPECT_TRUE(mentions(message([](auto& s) { s.grid[1] = 65536; }), {"grid y", "65536", "65535"}));
-  EXPECT_TRUE(mentions(message([](auto& s) { s.grid[2] = 131073; }), {"grid z", "131073", "65535"}));
-  EXPECT_TRUE(mentions(message([](auto& s) { s.grid[0] = 0x80000000u; }), {"grid x", "2147483648", "2147483647"}));
-  EXPECT_TRUE(mentions(message([](auto& s) { s.block[0] = 2048; }), {"threads in a block", "2048", "1024"}));
+  EXPECT_TRUE(
+      mentions(message([](auto& s) { s.grid[2] = 131073; }), {"grid z", "131073", "65535"}));
+  EXPECT_TRUE(mentions(message([](auto& s) { s.grid[0] = 0x80000000u; }),
+                       {"grid x", "2147483648", "2147483647"}));
+  EXPECT_TRUE(mentions(message([](auto& s) { s.block[0] = 2048; }),
+                       {"threads in a block", "2048", "1024"}));
   EXPECT_TRUE(mentions(message([](auto& s) { s.block[2] = 65; }), {"block z", "65", "64"}));
   EXPECT_TRUE(mentions(message([](auto& s) { s.block[1] = 0; }), {"(128, 0, 1)"}));
   EXPECT_TRUE(mentions(message([](auto& s) { s.block[0] = 512; }), {"512 threads", "256"}));
-  EXPECT_TRUE(mentions(message([](auto& s) { s.grid[0] = 32, s.cluster[0] = 32, s.cluster[1] = s.cluster[2] = 1; }),
-                       {"cluster", "32", "16"}));
+  EXPECT_TRUE(mentions(
+      message([](auto& s) { s.grid[0] = 32, s.cluster[0] = 32, s.cluster[1] = s.cluster[2] = 1; }),
+      {"cluster", "32", "16"}));
   EXPECT_TRUE(mentions(message([](auto& s) { s.cluster[0] = 2, s.cluster[1] = s.cluster[2] = 1; }),
                        {"grid (3, 1, 1)", "cluster (2, 1, 1)"}));
 }
@@ -248,7 +262,8 @@ TEST_F(CudaTest, ClustersNeedTheirArchitecture) {
   ASSERT_TRUE(loaded);
   PreparedStep s = step();
   s.grid[0] = 4, s.cluster[0] = 2, s.cluster[1] = s.cluster[2] = 1;
-  EXPECT_TRUE(mentions(launcher().resolve(**loaded, "add", 0, s).error().message, {"sm_90", "sm_80"}));
+  EXPECT_TRUE(
+      mentions(launcher().resolve(**loaded, "add", 0, s).error().message, {"sm_90", "sm_80"}));
 }
 
 TEST_F(CudaTest, FailedLaunchNamesTheDriversError) {
@@ -259,7 +274,8 @@ TEST_F(CudaTest, FailedLaunchNamesTheDriversError) {
   standin.fail("cuLaunchKernel", 1, 719);
   const Status status = launcher().launch(s, tensors, nullptr, 0, nullptr);
   ASSERT_FALSE(status);
-  EXPECT_TRUE(mentions(status.error().message, {"cuLaunchKernel", "CUDA_ERROR_LAUNCH_FAILED (719)", "(3, 1, 1)"}));
+  EXPECT_TRUE(mentions(status.error().message,
+                       {"cuLaunchKernel", "CUDA_ERROR_LAUNCH_FAILED (719)", "(3, 1, 1)"}));
   EXPECT_TRUE(launcher().launch(s, tensors, nullptr, 0, nullptr));
 }
 
@@ -303,8 +319,9 @@ TEST_F(CudaTest, StreamsReachTheLaunch) {
   void* tensors[] = {nullptr};
   ASSERT_TRUE(launcher().launch(s, tensors, nullptr, 0, *stream));
   EXPECT_EQ(standin.launches().at(0).stream_id, devices().stream_state(0, *stream)->id);
-  auto recording = devices().timer()->record(
-      0, [&](StreamHandle captured) { return launcher().launch(s, tensors, nullptr, 0, captured); });
+  auto recording = devices().timer()->record(0, [&](StreamHandle captured) {
+    return launcher().launch(s, tensors, nullptr, 0, captured);
+  });
   ASSERT_TRUE(recording);
   EXPECT_TRUE(standin.launches().at(1).captured);
   EXPECT_TRUE((*recording)->queue(*stream));
@@ -327,7 +344,8 @@ TEST_F(CudaTest, ModulesServeDriversWithoutLibraries) {
     EXPECT_TRUE(launcher().launch(s, tensors, nullptr, 0, nullptr));
     PreparedStep clustered = step();
     clustered.programmatic = true;
-    EXPECT_TRUE(mentions(launcher().resolve(*code, "add", 0, clustered).error().message, {"525 (CUDA 12.0)"}));
+    EXPECT_TRUE(mentions(launcher().resolve(*code, "add", 0, clustered).error().message,
+                         {"525 (CUDA 12.0)"}));
   }
   EXPECT_EQ(standin.images(), 0);
 }
@@ -351,7 +369,8 @@ TEST_F(CudaTest, TensorMapsAreEncodedOncePerBase) {
   alignas(64) static char memory[2][4096];
   void* one[] = {memory[0]};
   void* two[] = {memory[1]};
-  for (auto* tensors : {one, two, one, two}) ASSERT_TRUE(launcher().launch(s, tensors, nullptr, 0, nullptr));
+  for (auto* tensors : {one, two, one, two})
+    ASSERT_TRUE(launcher().launch(s, tensors, nullptr, 0, nullptr));
   ASSERT_EQ(standin.map_count(), 2);
   const auto map = standin.maps().at(0);
   EXPECT_EQ(map.type, 9);  // CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
@@ -364,7 +383,8 @@ TEST_F(CudaTest, TensorMapsAreEncodedOncePerBase) {
   EXPECT_EQ(map.box[1], 32u);
   EXPECT_EQ(map.swizzle, 3);
   EXPECT_EQ(map.l2_promotion, 2);
-  EXPECT_EQ(param<std::array<std::uint32_t, 32>>(standin.launches().at(2), 0)[0], 1u) << "the first map again";
+  EXPECT_EQ((param<std::array<std::uint32_t, 32>>(standin.launches().at(2), 0)[0]), 1u)
+      << "the first map again";
   s.maps[0].dims[1] = 0;
   EXPECT_TRUE(mentions(launcher().launch(s, one, nullptr, 0, nullptr).error().message,
                        {"cuTensorMapEncodeTiled", "1024 x 0", "multiples of 16"}));

@@ -1,12 +1,13 @@
-// The NVRTC toolchain. What needs NVRTC is skipped by name where it is absent; nothing here needs a GPU.
-#include "backends/cuda/toolchain.hpp"
-
+// The NVRTC toolchain. What needs NVRTC is skipped by name where it is absent; nothing here needs a
+// GPU.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <fstream>
 #include <thread>
 
 #include "backends/cuda/cubin.hpp"
+#include "backends/cuda/toolchain.hpp"
 #include "backends/cuda_harness.hpp"
 #include "runtime/seal.hpp"
 
@@ -44,14 +45,18 @@ class CudaToolchainTest : public ::testing::Test {
     kernel.sources = {"cuda.cu"};
     LaunchStep step;
     step.entry = "scale";
-    step.bindings = {{"x", ParamType::kPtr, "x"}, {"y", ParamType::kPtr, "y"}, {"alpha", ParamType::kF32, "alpha"},
+    step.bindings = {{"x", ParamType::kPtr, "x"},
+                     {"y", ParamType::kPtr, "y"},
+                     {"alpha", ParamType::kF32, "alpha"},
                      {"n", ParamType::kI64, "N"}};
     step.grid = {"ceil_div(N, THREADS)", "", ""};
     step.block = {"THREADS", "", ""};
     kernel.launch.steps = {step};
   }
   std::string folder() const { return dir.path().string(); }
-  void write(const std::string& name, const std::string& text) { std::ofstream(dir.path() / name) << text; }
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(dir.path() / name) << text;
+  }
 
   CompileRequest request(const std::string& target = "sm_90a", DType dtype = DType::kF32) {
     CompileRequest r;
@@ -82,14 +87,16 @@ class CudaToolchainTest : public ::testing::Test {
   CudaToolchain toolchain;
 };
 
-#define NEEDS_NVRTC()                                   \
+#define NEEDS_NVRTC()                                      \
   if (const Support there = toolchain.available(); !there) \
   GTEST_SKIP() << "NVRTC is not on this machine: " << there.reason()
 
 TEST_F(CudaToolchainTest, ServesTargetsWhateverTheMachine) {
-  for (const char* yes : {"sm_80", "sm_90a", "sm_100a", "compute_80"}) EXPECT_TRUE(toolchain.serves(*parse_target(yes))) << yes;
+  for (const char* yes : {"sm_80", "sm_90a", "sm_100a", "compute_80"})
+    EXPECT_TRUE(toolchain.serves(*parse_target(yes))) << yes;
   for (const char* no : {"x86-64-v3", "sm_75"}) {
-    if (const auto target = parse_target(no)) EXPECT_FALSE(toolchain.serves(*target)) << no;
+    const auto target = parse_target(no);
+    EXPECT_FALSE(target && toolchain.serves(*target)) << no;
   }
 }
 
@@ -97,7 +104,8 @@ TEST_F(CudaToolchainTest, AbsentCompilerSaysHowToGetIt) {
   CudaToolchain absent({{"/no/such/libnvrtc.so"}, {"/no/such/include"}});
   const Support support = absent.available();
   ASSERT_FALSE(support);
-  EXPECT_TRUE(mentions(support.reason(), {"/no/such/libnvrtc.so", "pip install nvidia-cuda-nvrtc", "OPFORGE_NVRTC"}));
+  EXPECT_TRUE(mentions(support.reason(),
+                       {"/no/such/libnvrtc.so", "pip install nvidia-cuda-nvrtc", "OPFORGE_NVRTC"}));
   EXPECT_EQ(absent.stamp().error().code, Code::kToolchain);
 }
 
@@ -106,10 +114,11 @@ TEST_F(CudaToolchainTest, GeneratedUnit) {
   const auto unit = cu::generate_unit(r);
   ASSERT_TRUE(unit) << unit.error().message;
   const std::string symbol = unit->symbols.at("scale");
-  EXPECT_TRUE(mentions(unit->text, {"#include \"cuda.cu\"", "using T = opforge::bf16;",
-                                    "static constexpr long long THREADS = 256ll;", "extern \"C\" __global__ void",
-                                    "__launch_bounds__(256) ", symbol, "const void* p0", "void* p1", "float p2", "long long p3",
-                                    "scale<V>(p0, p1, p2, p3)"}));
+  EXPECT_TRUE(mentions(
+      unit->text, {"#include \"cuda.cu\"", "using T = opforge::bf16;",
+                   "static constexpr long long THREADS = 256ll;", "extern \"C\" __global__ void",
+                   "__launch_bounds__(256) ", symbol, "const void* p0", "void* p1", "float p2",
+                   "long long p3", "scale<V>(p0, p1, p2, p3)"}));
   kernel.launch.steps[0].block = {"min(THREADS, N)", "", ""};
   EXPECT_EQ(cu::generate_unit(r)->text.find("__launch_bounds__"), std::string::npos);
 }
@@ -170,7 +179,8 @@ TEST_F(CudaToolchainTest, SameBytesFromTwoFolders) {
   const auto first = compile(request());
   ASSERT_TRUE(first) << first.error().message;
   auto other = TempDir::create(OPFORGE_BINARY_DIR, "elsewhere");
-  for (const char* name : {"cuda.cu", "constant.cuh"}) std::filesystem::copy(dir.path() / name, other->path() / name);
+  for (const char* name : {"cuda.cu", "constant.cuh"})
+    std::filesystem::copy(dir.path() / name, other->path() / name);
   const Digest key_here = key(request());
   op.folder = other->path().string();
   EXPECT_EQ(key(request()), key_here);
@@ -239,7 +249,8 @@ TEST_F(CudaToolchainTest, ToolkitHeadersCountWhenTheyAreUsed) {
   ASSERT_TRUE(code_key(copied, there));
   EXPECT_NE(here.code_key, there.code_key);
   CudaToolchain without({places.libraries, {"/no/such/include"}});
-  EXPECT_TRUE(mentions(code_key(without, there).error().message, {"cuda_fp16.h", "/no/such/include", "pip install"}));
+  EXPECT_TRUE(mentions(code_key(without, there).error().message,
+                       {"cuda_fp16.h", "/no/such/include", "pip install"}));
 }
 
 TEST_F(CudaToolchainTest, SameCompilerThroughASymlink) {
@@ -255,7 +266,9 @@ TEST_F(CudaToolchainTest, SameCompilerThroughASymlink) {
 
 TEST_F(CudaToolchainTest, CompilerErrorsAreShown) {
   NEEDS_NVRTC();
-  write("cuda.cu", "template <class V> __device__ void scale(const void*, void*, float, long long) { nonsense(); }\n");
+  write("cuda.cu",
+        "template <class V> __device__ void scale(const void*, void*, float, long long) { "
+        "nonsense(); }\n");
   const auto compiled = compile(request());
   ASSERT_FALSE(compiled);
   EXPECT_EQ(compiled.error().code, Code::kToolchain);
@@ -266,11 +279,13 @@ TEST_F(CudaToolchainTest, ForeignIncludesAndOptionsAreRefused) {
   NEEDS_NVRTC();
   CompileRequest r = request();
   write("cuda.cu", "#include <vector>\n");
-  EXPECT_TRUE(mentions(code_key(toolchain, r).error().message, {"scale.cuda", "<vector>", "cuda_fp16.h"}));
+  EXPECT_TRUE(
+      mentions(code_key(toolchain, r).error().message, {"scale.cuda", "<vector>", "cuda_fp16.h"}));
   write("cuda.cu", "#include \"../secret.h\"\n");
   EXPECT_TRUE(mentions(code_key(toolchain, r).error().message, {"scale.cuda", "secret.h"}));
   write("cuda.cu", kScale);
-  for (const char* option : {"-I/usr/include", "--include-path=/x", "-lineinfo", "--gpu-architecture=sm_80"}) {
+  for (const char* option :
+       {"-I/usr/include", "--include-path=/x", "-lineinfo", "--gpu-architecture=sm_80"}) {
     kernel.options = {option};
     EXPECT_TRUE(mentions(code_key(toolchain, r).error().message, {"scale.cuda", option}));
   }
@@ -312,7 +327,10 @@ TEST_F(CudaToolchainTest, NothingCompilesWhenSealed) {
       {
         seal();
         const auto compiled = toolchain.compile(r);
-        std::_Exit(!compiled && compiled.error().code == Code::kCompilationSealed && !sealed_misses().empty() ? 7 : 1);
+        std::_Exit(!compiled && compiled.error().code == Code::kCompilationSealed &&
+                           !sealed_misses().empty()
+                       ? 7
+                       : 1);
       },
       ::testing::ExitedWithCode(7), "");
 }
