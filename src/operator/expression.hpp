@@ -1,23 +1,25 @@
 // The expression language of launch records, guards, dims, tunable defaults and work models.
 //
-//   expr    := or ('?' expr ':' expr)?                      or, and: || &&   comparisons: == != < <= > >=
-//   unary   := '-' '!'            binary: + - * / %          / and % on integers truncate toward zero
-//   Comparisons do not chain (a < b < c is refused: write a < b && b < c).
-//   primary := integer | float | 'text' | symbol | function '(' expr, ... ')' | '(' expr ')'
-//   symbol  := [A-Za-z_][A-Za-z0-9_]* ('.' [A-Za-z_][A-Za-z0-9_]*)*
-//   function: ceil_div(a,b) min max abs next_pow2(a) log2(a) (floor, integers > 0) round_up(a,b) float(a) int(a) sqrt(a) rsqrt(a)
+//   expr    := or ('?' expr ':' expr)?                      or, and: || &&   comparisons: == != <
+//   <= > >= unary   := '-' '!'            binary: + - * / %          / and % on integers truncate
+//   toward zero Comparisons do not chain (a < b < c is refused: write a < b && b < c). primary :=
+//   integer | float | 'text' | symbol | function '(' expr, ... ')' | '(' expr ')' symbol  :=
+//   [A-Za-z_][A-Za-z0-9_]* ('.' [A-Za-z_][A-Za-z0-9_]*)* function: ceil_div(a,b) min max abs
+//   next_pow2(a) log2(a) (floor, integers > 0) round_up(a,b) float(a) int(a) sqrt(a) rsqrt(a)
 //
-//   min and max take two or more arguments; ceil_div rounds towards +infinity; round_up(a,b) wants b > 0; next_pow2 of 0
-//   and 1 is 1; int(a) truncates and refuses what does not fit.
+//   min and max take two or more arguments; ceil_div rounds towards +infinity; round_up(a,b) wants
+//   b > 0; next_pow2 of 0 and 1 is 1; int(a) truncates and refuses what does not fit.
 //
-// Integers are 64-bit and checked: overflow and division by zero are errors that name the expression. Mixing an integer
-// and a float gives a float; floats follow IEEE (1.0 / 0 is infinity). `&&`, `||` and `?:` evaluate only the side they need,
-// and their conditions are integers. Texts only compare with == and !=. At most 65,535 characters and 100 levels deep.
-// Parts made of constants alone are evaluated when parsed, so that "1 / 0" is a parse error.
+// Integers are 64-bit and checked: overflow and division by zero are errors that name the
+// expression. Mixing an integer and a float gives a float; floats follow IEEE (1.0 / 0 is
+// infinity). `&&`, `||` and `?:` evaluate only the side they need, and their conditions are
+// integers. Texts only compare with == and !=. At most 65,535 characters and 100 levels deep. Parts
+// made of constants alone are evaluated when parsed, so that "1 / 0" is a parse error.
 //
-// Symbols, by convention: dims ("M"), attributes ("eps"), tunables ("THREADS"), dtype variables as text ("T" == 'bf16');
-// of a tensor x: x.dim0, x.stride0 (elements), x.align (largest power of two that divides the address, at most 256),
-// x.itemsize, x.dtype (text), x.present; of the device: device.sm_count, device.shared_bytes, device.warp_size.
+// Symbols, by convention: dims ("M"), attributes ("eps"), tunables ("THREADS"), dtype variables as
+// text ("T" == 'bf16'); of a tensor x: x.dim0, x.stride0 (elements), x.align (largest power of two
+// that divides the address, at most 256), x.itemsize, x.dtype (text), x.present; of the device:
+// device.sm_count, device.shared_bytes, device.warp_size.
 #pragma once
 
 #include <functional>
@@ -41,7 +43,8 @@ class Expression {
   static Result<Expression> parse(std::string_view text);
   Expression() = default;  // evaluates to integer 0
 
-  // kInvalidDeclaration for an unknown symbol, kInvalidArgument for overflow, division by zero or a type mismatch.
+  // kInvalidDeclaration for an unknown symbol, kInvalidArgument for overflow, division by zero or a
+  // type mismatch.
   Result<Value> evaluate(const SymbolLookup& lookup) const;
   Result<std::int64_t> evaluate_int(const SymbolLookup& lookup) const;  // a float value is an error
   Result<double> evaluate_float(const SymbolLookup& lookup) const;      // integers are converted

@@ -10,11 +10,13 @@
 
 namespace opforge {
 
-// Languages in two levels, above inline assembly: those that describe work on tiles (Triton, TileLang, CuTe DSL, cuTile,
-// OpenCL C) and those that describe the work of a thread (CUDA C++, C++). A backend says in its backend.cmake which level its
-// language has; one that says nothing (the reference, calls into vendor libraries) has no kernel language, and the rule does
-// not look at its kernels.
-inline constexpr int kAssemblyLevel = 0;  // a kernel of any language whose sources hold inline assembly
+// Languages in two levels, above inline assembly: those that describe work on tiles (Triton,
+// TileLang, CuTe DSL, cuTile, OpenCL C) and those that describe the work of a thread (CUDA C++,
+// C++). A backend says in its backend.cmake which level its language has; one that says nothing
+// (the reference, calls into vendor libraries) has no kernel language, and the rule does not look
+// at its kernels.
+inline constexpr int kAssemblyLevel =
+    0;  // a kernel of any language whose sources hold inline assembly
 inline constexpr int kThreadLevel = 1;
 inline constexpr int kTileLevel = 2;
 struct LanguageRow {
@@ -25,13 +27,15 @@ struct LanguageRow {
 using Languages = std::span<const LanguageRow>;
 Languages all_languages();  // generated from the backends
 
-// The level of a kernel; none when its backend has no kernel language. With `folder` the sources are looked at for inline
-// assembly (unreadable ones are passed over here; validate() reports them).
+// The level of a kernel; none when its backend has no kernel language. With `folder` the sources
+// are looked at for inline assembly (unreadable ones are passed over here; validate() reports
+// them).
 std::optional<int> language_level(const KernelDecl& kernel, std::string_view folder,
                                   Languages languages = all_languages());
 
-// kInvalidDeclaration for a reason without kind ("the call shape differs" is none), a missing primitive that is not named, a
-// performance gap without its benchmark, and a kernel without reason beside one in a higher language for the same device.
+// kInvalidDeclaration for a reason without kind ("the call shape differs" is none), a missing
+// primitive that is not named, a performance gap without its benchmark, and a kernel without reason
+// beside one in a higher language for the same device.
 Status validate_reasons(const Operator& op, Languages languages = all_languages());
 
 // The share of kernels that are in a lower-level language than the operator's highest for the same

@@ -1,5 +1,5 @@
-// What a reference sees. Standard library and value.hpp only: the wrapper that builds a reference into a pack includes this
-// file, and nothing else of opforge.
+// What a reference sees. Standard library and value.hpp only: the wrapper that builds a reference
+// into a pack includes this file, and nothing else of opforge.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct ReferenceTensor {
   bool present = true;
 };
 
-// Arguments of a reference by name. Outputs come sized and filled with NaN; kUpdate tensors come with their old values.
+// Arguments of a reference by name. Outputs come sized and filled with NaN; kUpdate tensors come
+// with their old values.
 struct ReferenceCall {
   std::map<std::string, ReferenceTensor, std::less<>> tensors;
   ValueMap attributes;  // every attribute, defaults filled in

@@ -9,7 +9,8 @@
 namespace opforge {
 
 using Value = std::variant<std::int64_t, double, std::string>;  // booleans are integers 0 and 1
-using ValueMap = std::map<std::string, Value, std::less<>>;     // ordered: canonical in fingerprints and files
+using ValueMap =
+    std::map<std::string, Value, std::less<>>;  // ordered: canonical in fingerprints and files
 
 std::string to_string(const Value& value);  // "4096", "1e-06" (round-trips), "tanh"
 
