@@ -90,6 +90,7 @@ Result<TuneRequest> prepare(const TuneOptions& options, const Shape& shape, cons
   request.prove = !options.no_prove;
   request.records = &records;
   request.worker.time_limit_s = options.limit_s;
+  if (!options.common.plugins.empty()) request.worker.environment["OPFORGE_PLUGINS"] = join(options.common.plugins, ":");
   return request;
 }
 
