@@ -75,18 +75,18 @@ CheckAnswer check_shape_once(const EvaluationSetup& setup, LoadedSubject& subjec
   if (!planned) return answer(planned.error());
   if (!planned->refused.empty()) return answer(TrialOutcome::kRefused, planned->refused);
   if (auto status = memory->reset(); !status) return answer(status.error());
-  if (auto status = subject.run(*planned->plan, memory->views()); !status)
+  if (auto status = subject.run(*planned->plan, memory->data()); !status)
     return answer(status.error());
-  const auto reference = memory->reference(op);
+  const auto reference = memory->reference();
   if (!reference) return answer(reference.error());
+  if (auto status = memory->unchanged(); !status) {
+    return answer(TrialOutcome::kWrongResult, status.error().message);
+  }
   CheckAnswer worst;
   for (std::size_t i = 0; i < op.signature.tensors.size(); ++i) {
     const TensorArg& argument = op.signature.tensors[i];
     const GuardedTensor& tensor = memory->tensors()[i];
     if (!tensor.view().present()) continue;
-    if (auto status = tensor.unchanged(argument.access == Access::kRead); !status) {
-      return answer(TrialOutcome::kWrongResult, status.error().message);
-    }
     if (argument.access == Access::kRead) continue;
     const CheckAnswer judged = judge_output(argument, tensor, reference->tensors.at(argument.name),
                                             op.tolerances.at(code.artifact.variant.tier));
