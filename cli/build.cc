@@ -118,10 +118,7 @@ Result<int> run_build(const BuildOptions& options) {
   };
   OPFORGE_ASSIGN(BuildReport report, build_pack(request));
   if (!options.expected.empty()) {
-    ExpectedOptions expected;
-    for (const Operator* op : request.operators) expected.operators.push_back(op->signature.name);
-    OPFORGE_ASSIGN(std::size_t cases, write_expected(catalogue, options.expected, expected));
-    progress.update(fmt::format("wrote {} cases to {}", cases, options.expected));
+    OPFORGE_TRY(write_expected(request.operators, request.dtypes, options.expected));
   }
   return finish(options.common, report_text(report, options), report_json(report), report.ok(options.strict) ? kOk : kFailed);
 }
