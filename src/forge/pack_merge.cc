@@ -37,7 +37,7 @@ Status merge_artifacts(OperatorSection& into, OperatorSection from, MergeConflic
                               at->second->code_key.short_hex()),
                   kWhere);
     } else {
-      ++result.replaced;
+      ++result.left_out;
     }
   }
   std::move(added.begin(), added.end(), std::back_inserter(into.artifacts));
@@ -57,10 +57,17 @@ void merge_table(OperatorSection& into, const OperatorSection& from) {
   }
 }
 
-// Only choices that the merged pack can make.
+// What speaks of artifacts that were left out goes too.
 void drop_dangling(OperatorSection& section) {
   std::set<Digest> keys;
-  for (const auto& a : section.artifacts) keys.insert(a.code_key);
+  std::set<std::pair<Digest, Digest>> proofs;
+  for (const auto& a : section.artifacts) {
+    keys.insert(a.code_key);
+    proofs.emplace(a.code_digest, a.proof_key);
+  }
+  std::erase_if(section.attestations, [&](const Attestation& a) {
+    return !proofs.contains({a.code_digest, a.proof_key});
+  });
   std::erase_if(section.table, [&](const TableEntry& e) { return !keys.contains(e.code_key); });
 }
 

@@ -80,7 +80,8 @@ Status sign_pack(const Path& in, const Path& out, const Trust& trust, const Sign
 // What to do where two packs hold the same variant with different code.
 enum class MergeConflict { kFail, kTakeFirst };
 struct MergeResult {
-  std::size_t operators = 0, variants = 0, same = 0, replaced = 0;
+  std::size_t operators = 0, variants = 0;
+  std::size_t same = 0, left_out = 0;  // of later packs: held already, or in conflict
 };
 // Of measurements that answer the same question the faster choice stays. kInvalidArgument when an
 // operator is declared differently in two packs, or on a conflict.
