@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 namespace opforge {
 namespace {
 
-// The thread's own host memory: grows, and is freed with the thread.
+// The thread's own host memory: grows, and is freed with the thread. Not from a device's allocator, so that it may go after
+// everything else.
 struct ThreadMemory {
-  DeviceApi* api = nullptr;
   void* base = nullptr;
   std::size_t size_bytes = 0;
   bool leased = false;
@@ -19,7 +20,7 @@ struct ThreadMemory {
   ThreadMemory& operator=(const ThreadMemory&) = delete;
   ~ThreadMemory() { release(); }
   void release() {
-    if (base != nullptr) api->release(0, base, nullptr);
+    std::free(base);
     base = nullptr;
     size_bytes = 0;
   }
@@ -80,10 +81,12 @@ Result<WorkspacePool::Lease> WorkspacePool::lease(DeviceApi& api, Device device,
   ThreadMemory& own = thread_memory();
   lease.thread_own_ = device.kind == DeviceKind::kCpu && !own.leased;
   if (lease.thread_own_) {
-    if (own.size_bytes < wanted || own.api != &api) {
+    if (own.size_bytes < wanted) {
       own.release();
-      OPFORGE_ASSIGN(own.base, api.allocate(device.ordinal, wanted, stream));
-      own.api = &api;
+      own.base = std::malloc(wanted);
+      if (own.base == nullptr) {
+        return fail(Code::kOutOfMemory, fmt::format("no workspace of {} bytes", bytes), "runtime/workspace");
+      }
       own.size_bytes = wanted;
     }
     own.leased = true;

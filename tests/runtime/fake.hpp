@@ -248,10 +248,17 @@ inline Attestation proof(const Artifact& artifact, const std::string& model, Tie
 inline constexpr const char* kCpuModel = "Test CPU";
 inline constexpr const char* kGpuModel = "Test GPU";
 
+// Launchers live until the process ends, as real ones do: loaded code is kept by their address.
+template <class... Args>
+FakeLauncher& launcher(Args&&... args) {
+  static std::vector<std::unique_ptr<FakeLauncher>>& all = *new std::vector<std::unique_ptr<FakeLauncher>>;
+  return *all.emplace_back(std::make_unique<FakeLauncher>(std::forward<Args>(args)...));
+}
+
 // One operator, two launchers ("cpu" with one device of level 3, "gpu" with two of architecture 90), one source.
 struct World {
-  FakeLauncher cpu{"cpu", DeviceKind::kCpu, 1, kCpuModel, 3};
-  FakeLauncher gpu{"gpu", DeviceKind::kCuda, 2, kGpuModel, 90};
+  FakeLauncher& cpu = launcher("cpu", DeviceKind::kCpu, 1, kCpuModel, 3);
+  FakeLauncher& gpu = launcher("gpu", DeviceKind::kCuda, 2, kGpuModel, 90);
   std::shared_ptr<Source> source = std::make_shared<Source>();
   std::shared_ptr<OperatorSection> section = std::make_shared<OperatorSection>();
   std::unique_ptr<Runtime> runtime;
