@@ -26,8 +26,8 @@ function(opforge_add_plugin name)
     if(EXISTS ${folder}/cases.cc)
       list(APPEND sources ${folder}/cases.cc)
     endif()
-    string(APPEND declarations "Operator opforge_operator_${group}_${op}()\;\n")
-    string(APPEND calls "  operators.push_back(opforge::opforge_operator_${group}_${op}())\;\n")
+    string(APPEND declarations "Operator opforge_operator_${group}_${op}();\n")
+    string(APPEND calls "  operators.push_back(opforge::opforge_operator_${group}_${op}());\n")
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/ops/${group})
     file(CREATE_LINK ${folder} ${CMAKE_CURRENT_BINARY_DIR}/ops/${group}/${op} SYMBOLIC)
     install(DIRECTORY ${folder} DESTINATION lib/opforge/plugins/ops/${group})
@@ -41,8 +41,8 @@ namespace opforge {
 @declarations@}  // namespace opforge
 
 static std::vector<opforge::Operator> make_operators() {
-  std::vector<opforge::Operator> operators\;
-@calls@  return operators\;
+  std::vector<opforge::Operator> operators;
+@calls@  return operators;
 }
 OPFORGE_PLUGIN(\"@name@\", make_operators)
 ")
