@@ -7,7 +7,7 @@ using namespace opforge;
 
 namespace {
 
-enum Part : char { kFile = 'f', kRoot = 'r', kSection = 's' };
+constexpr char kFile = 'f', kRoot = 'r', kSection = 's';
 
 const std::string& good_pack() {
   static const std::string bytes = *pack_bytes(samples::contents(2, 2, 300), nullptr);
