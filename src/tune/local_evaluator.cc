@@ -1,5 +1,7 @@
 #include "tune/local_evaluator.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -52,6 +54,11 @@ CheckAnswer judge_output(const TensorArg& argument, const GuardedTensor& tensor,
   if (errors.wrong == 0) return result;
   result.outcome = TrialOutcome::kWrongResult;
   result.reason = errors.problem;
+  // Poison is NaN too: what was never written is not a kernel that computes NaN.
+  if (const auto left = tensor.still_poisoned(); left && *left > 0) {
+    result.reason = fmt::format("{} elements of {} were never written", *left, argument.name);
+    return result;
+  }
   for (std::size_t i = 0; i < values->size() && i < reference.values.size(); ++i) {
     if (std::isnan((*values)[i]) && !std::isnan(reference.values[i]))
       result.outcome = TrialOutcome::kNaN;

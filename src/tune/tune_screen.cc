@@ -158,15 +158,19 @@ void TuneSession::take_reading(Built& built, const Comparison& comparison, std::
   const Reading& own = comparison.readings[reading];
   TrialRecord& trial = built.trial;
   trial.baseline_key = baseline_ ? baseline_->artifact.code_key : trial.code_key;
-  if (!sound(own.samples_us)) {
-    trial.outcome = TrialOutcome::kNonsenseTime;
-    trial.reason = own.rejected.empty() ? "a time is not a finite number above zero" : own.rejected;
+  if (own.rejected.starts_with("refused")) {
+    trial.outcome = TrialOutcome::kRefused;
+    trial.reason = own.rejected;
     return;
   }
-  if (!own.rejected.empty()) {
-    trial.outcome = own.rejected.starts_with("impossible") ? TrialOutcome::kNonsenseTime
-                                                           : TrialOutcome::kWrongResult;
+  if (own.rejected.starts_with("wrong")) {
+    trial.outcome = TrialOutcome::kWrongResult;
     trial.reason = own.rejected;
+    return;
+  }
+  if (!own.rejected.empty() || !sound(own.samples_us)) {
+    trial.outcome = TrialOutcome::kNonsenseTime;
+    trial.reason = own.rejected.empty() ? "a time is not a finite number above zero" : own.rejected;
     return;
   }
   if (!incumbent.rejected.empty() || !sound(incumbent.samples_us)) {

@@ -141,10 +141,7 @@ void TuneSession::search() {
   const auto limit = static_cast<std::size_t>(request_.budget.candidates.value_or(0));
   auto searcher =
       make_searcher(request_.search, {request_.space, baseline_index_, limit, request_.seed});
-  if (!searcher) {
-    report_.warnings.push_back(searcher.error().message + "; auto is used");
-    searcher = make_searcher("auto", {request_.space, baseline_index_, limit, request_.seed});
-  }
+  if (!searcher) return;  // its name was checked before
   while (true) {
     if (auto spent = exhausted()) {
       report_.stopped_by = *spent;

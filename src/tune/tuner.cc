@@ -70,6 +70,7 @@ Status check_request(const TuneRequest& request) {
   if (request.op == nullptr)
     return fail(Code::kInvalidArgument, "a tune needs an operator", "tune");
   OPFORGE_TRY(check_budget(request.budget));
+  OPFORGE_TRY(make_searcher(request.search, {}));
   if (!request.hooks.key || !request.hooks.obtain)
     return fail(Code::kInternal, "a tune needs its hooks", "tune");
   if (!satisfies(request.baseline.tier, request.contract)) {
