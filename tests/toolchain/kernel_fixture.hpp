@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -73,8 +74,11 @@ void scale_rows_reference(ReferenceCall& call) {
   const double alpha = std::get<double>(call.attributes.at("alpha"));
   const double sign = std::get<std::int64_t>(call.attributes.at("negate")) != 0 ? -1.0 : 1.0;
   const std::int64_t n = std::get<std::int64_t>(call.dims.at("N"));
+  y.condition.resize(y.values.size());
   for (std::size_t i = 0; i < x.values.size(); i++) {
-    y.values[i] = sign * alpha * x.values[i] + (b.present ? b.values[i % std::size_t(n)] : 0.0);
+    const double scaled = sign * alpha * x.values[i], added = b.present ? b.values[i % std::size_t(n)] : 0.0;
+    y.values[i] = scaled + added;
+    y.condition[i] = (scaled < 0 ? -scaled : scaled) + (added < 0 ? -added : added);
   }
 }
 }  // namespace opforge
@@ -87,8 +91,11 @@ inline void scale_rows_direct(ReferenceCall& call) {
   const double alpha = std::get<double>(call.attributes.at("alpha"));
   const double sign = std::get<std::int64_t>(call.attributes.at("negate")) != 0 ? -1.0 : 1.0;
   const auto n = static_cast<std::size_t>(std::get<std::int64_t>(call.dims.at("N")));
+  y.condition.resize(y.values.size());
   for (std::size_t i = 0; i < x.values.size(); i++) {
-    y.values[i] = sign * alpha * x.values[i] + (b.present ? b.values[i % n] : 0.0);
+    const double scaled = sign * alpha * x.values[i], added = b.present ? b.values[i % n] : 0.0;
+    y.values[i] = scaled + added;
+    y.condition[i] = std::fabs(scaled) + std::fabs(added);
   }
 }
 
@@ -150,8 +157,8 @@ inline Operator scale_rows(const Path& folder, std::string_view cpu = kScaleCpu)
   step.grid[0] = "M";
   step.block[0] = "GRAIN";
   kernel.launch.steps = {step};
-  kernel.launch.guards = {
-      {"x.stride1 == 1 && y.stride1 == 1 && b.stride0 <= 1", "the last dim is not contiguous"}};
+  kernel.launch.guards = {{"x.stride1 == 1 && y.stride1 == 1 && (!b.present || b.stride0 == 1)",
+                           "the last dim is not contiguous"}};
   op.kernels = {kernel};
   return op;
 }
