@@ -109,9 +109,9 @@ Result<int> merge(const PackOptions& options) {
   std::vector<Path> files(options.files.begin(), options.files.end());
   OPFORGE_ASSIGN(MergeResult result, merge_packs(files, options.output, trust, key,
                                                  options.take_first ? MergeConflict::kTakeFirst : MergeConflict::kFail));
-  return finish(options.common, fmt::format("{}: {} operators, {} variants; {} were in several packs, {} differed\n", options.output,
-                                            result.operators, result.variants, result.same, result.replaced),
-                {{"operators", result.operators}, {"variants", result.variants}, {"same", result.same}, {"replaced", result.replaced}});
+  return finish(options.common, fmt::format("{}: {} operators, {} variants; {} were in several packs, {} were left out\n", options.output,
+                                            result.operators, result.variants, result.same, result.left_out),
+                {{"operators", result.operators}, {"variants", result.variants}, {"same", result.same}, {"left_out", result.left_out}});
 }
 
 Result<int> diff(const PackOptions& options) {
