@@ -9,6 +9,7 @@
 #include "forge/build.hpp"
 #include "forge/catalogue.hpp"
 #include "forge/expected.hpp"
+#include "runtime/seal.hpp"
 
 namespace opforge::cli {
 namespace {
@@ -94,6 +95,7 @@ Result<BuildRequest> request_of(const BuildOptions& options) {
 }
 
 Result<int> run_build(const BuildOptions& options) {
+  develop();
   OPFORGE_ASSIGN(Catalogue catalogue, load_catalogue(options.common.plugins));
   OPFORGE_ASSIGN(BuildRequest request, request_of(options));
   OPFORGE_ASSIGN(request.operators, select_operators(catalogue, options.operators));

@@ -11,6 +11,7 @@
 #include "cli/common.hpp"
 #include "forge/catalogue.hpp"
 #include "forge/tune.hpp"
+#include "runtime/seal.hpp"
 
 namespace opforge::cli {
 namespace {
@@ -95,6 +96,7 @@ Result<TuneRequest> prepare(const TuneOptions& options, const Shape& shape, cons
 }
 
 Result<int> run_tune(const TuneOptions& options) {
+  develop();
   OPFORGE_ASSIGN(Catalogue catalogue, load_catalogue(options.common.plugins));
   OPFORGE_ASSIGN(auto ops, select_operators(catalogue, options.operators));
   OPFORGE_ASSIGN(auto shapes, shapes_of(options, ops));

@@ -12,6 +12,7 @@
 #include "cli/session.hpp"
 #include "forge/catalogue.hpp"
 #include "forge/verify.hpp"
+#include "runtime/seal.hpp"
 
 namespace opforge::cli {
 namespace {
@@ -83,6 +84,7 @@ Status sign_and_write(const VerifyOptions& options, std::vector<VerifyEntry>& en
 }
 
 Result<int> run_verify(const VerifyOptions& options) {
+  develop();
   OPFORGE_ASSIGN(Catalogue catalogue, load_catalogue(options.common.plugins));
   OPFORGE_ASSIGN(auto tiers, parse_tiers(options.tiers));
   VerifyRequest request;
