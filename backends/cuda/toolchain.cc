@@ -113,7 +113,7 @@ Result<GeneratedUnit> generate_unit(const CompileRequest& request) {
     }
     const std::int64_t threads = entry_block(launch, step->entry, request.variant);
     const std::string bounds = threads > 0 ? fmt::format("__launch_bounds__({}) ", threads) : "";
-    unit.text += fmt::format("extern \"C\" __global__ void {}{}({}) {{\n  {}<V>({});\n}}\n", bounds,
+    unit.text += fmt::format("extern \"C\" __global__ void {}{}({}) {{\n  using namespace opforge;\n  {}<V>({});\n}}\n", bounds,
                              symbol, join(declared, ", "), step->entry, join(passed, ", "));
     unit.symbols[step->entry] = symbol;
   }
