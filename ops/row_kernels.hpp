@@ -140,7 +140,8 @@ inline std::vector<Case> row_cases() {
                                                                     {9, 1000},
                                                                     {5, 4096},
                                                                     {3, 8200},
-                                                                    {2, 65537}}) {
+                                                                    {2, 65537},
+                                                                    {260, 8200}}) {
     cases.push_back(shape(m, n, kTestOnly));
   }
   cases.push_back(shape(1, 4096, kBuildAndBench));

@@ -98,51 +98,56 @@ OPFORGE_INLINE float inverse_power(float magnitude) {
   return f32_from_bits((e < 1u ? 253u : e > 253u ? 1u : 254u - e) << 23);
 }
 
-// A row kernel K works in two stages, each with its own state:
-//   read_begin(row)  read<kFull>(column)  read_chunk(from, to)  read_end()
-//   write_begin(row) -> may stream        write<kFull, kStream>(column)
-// read and write take kStep columns; kFull is false for a last step that is not full. read_chunk
-// closes kChunk columns (the last chunk may be shorter), before the write of the step that ends it.
-// write_begin takes over what read_end left, so that the next row can be read meanwhile.
-template <class V, bool kRead, bool kWrite, bool kStream, class K>
-OPFORGE_INLINE void row_pass(K& kernel, int64_t columns) {
+// A row kernel K works in two stages. Each is a value that lives in registers while a row is passed
+// over:
+//   Reader  read<kFull>(column); chunk(from, to) closes kChunk columns (the last chunk may be
+//   shorter) Writer  write<kFull, kStream>(column); may_stream
+// Both take kStep columns at once; kFull is false for a last step that is not full.
+//   reader(row) -> Reader; finish(Reader&) after the last chunk; writer(row) -> Writer, which takes
+//   over what finish left, so that the next row can be read meanwhile.
+template <class V, bool kRead, bool kWrite, bool kStream, class Reader, class Writer>
+OPFORGE_INLINE void row_pass(Reader& reader_out, const Writer& writer_in, int64_t columns) {
+  Reader reader = reader_out;  // copies: nothing that is stored can change them
+  const Writer writer = writer_in;
   const int64_t full = columns / kStep * kStep;
   for (int64_t from = 0; from < columns; from += kChunk) {
     const int64_t to = lesser(from + kChunk, columns), steps = lesser(to, full);
     for (int64_t column = from; column < steps; column += kStep) {
-      if constexpr (kRead) kernel.template read<true>(column);
-      if constexpr (kWrite) kernel.template write<true, kStream>(column);
+      if constexpr (kRead) reader.template read<true>(column);
+      if constexpr (kWrite) writer.template write<true, kStream>(column);
     }
     if (steps < to) {
-      if constexpr (kRead) kernel.template read<false>(full);
-      if constexpr (kWrite) kernel.template write<false, false>(full);
+      if constexpr (kRead) reader.template read<false>(full);
+      if constexpr (kWrite) writer.template write<false, false>(full);
     }
-    if constexpr (kRead) kernel.read_chunk(from, to);
+    if constexpr (kRead) reader.chunk(from, to);
   }
+  reader_out = reader;
 }
-template <class V, bool kRead, bool kWrite, class K>
-OPFORGE_INLINE void row_pass(K& kernel, int64_t columns, bool stream) {
+template <class V, bool kRead, bool kWrite, class Reader, class Writer>
+OPFORGE_INLINE void row_pass(Reader& reader, const Writer& writer, int64_t columns) {
   if constexpr (kWrite && V::STREAM == 1) {
-    if (stream) return row_pass<V, kRead, kWrite, true>(kernel, columns);
+    if (writer.may_stream) return row_pass<V, kRead, kWrite, true>(reader, writer, columns);
   }
-  row_pass<V, kRead, kWrite, false>(kernel, columns);
+  row_pass<V, kRead, kWrite, false>(reader, writer, columns);
 }
 template <class V, class K>
 OPFORGE_INLINE void run_rows(K& kernel, int64_t columns, int64_t begin, int64_t end) {
-  bool stream = false;
+  typename K::Reader reader{};
+  typename K::Writer writer{};
   for (int64_t row = begin; row < end; row++) {
-    kernel.read_begin(row);
+    reader = kernel.reader(row);
     if (V::PIPELINE == 1 && row > begin) {
-      row_pass<V, true, true>(kernel, columns, stream);
+      row_pass<V, true, true>(reader, writer, columns);
     } else {
-      row_pass<V, true, false>(kernel, columns, false);
+      row_pass<V, true, false>(reader, writer, columns);
     }
-    kernel.read_end();
-    stream = kernel.write_begin(row);
-    if constexpr (V::PIPELINE != 1) row_pass<V, false, true>(kernel, columns, stream);
+    kernel.finish(reader);
+    writer = kernel.writer(row);
+    if constexpr (V::PIPELINE != 1) row_pass<V, false, true>(reader, writer, columns);
   }
   if constexpr (V::PIPELINE == 1) {
-    if (begin < end) row_pass<V, false, true>(kernel, columns, stream);
+    if (begin < end) row_pass<V, false, true>(reader, writer, columns);
   }
   if constexpr (V::STREAM == 1) fence_streams();
 }

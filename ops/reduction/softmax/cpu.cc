@@ -47,6 +47,10 @@ OPFORGE_INLINE Pair exponential(Pair x) {
   return {exponential<T>(x.a), exponential<T>(x.b)};
 }
 
+// exp is taken of x - base: base is the maximum, but 0 where there is nothing above -inf (-inf -
+// -inf would be NaN).
+OPFORGE_INLINE float base_of(float max) { return max == kLowest ? 0.0f : max; }
+
 template <class V>
 struct SoftmaxRows {
   using T = typename V::T;
@@ -55,127 +59,144 @@ struct SoftmaxRows {
       16384;  // columns whose exponentials are kept; longer rows compute them twice
   static constexpr int64_t kSlots = 2048;  // pieces of a row with a maximum and a sum of their own
 
-  // Two rows are in work: one is read, the other written.
-  struct State {
+  struct Reader {
     const T* x;
-    int64_t slots;
-    float max, scale;                // of the row: maximum, 2^-52 / sum
-    alignas(64) float base[kSlots];  // what was subtracted in a slot, then 2^26 exp(base - max)
-    alignas(64) float held[kHeld];   // 2^26 exp(x - base)
+    int64_t x_column, columns, chunks_per_slot;
+    float *held, *bases, *sums;  // 2^26 exp(x - base) (null: not kept); of slots: base and sum
+    int64_t chunks, slots;
+    float max;
+    Pair max_low, max_high;
+
+    template <bool kFull>
+    OPFORGE_INLINE_MEMBER void read(int64_t column) {
+      prefetch_step<V>(x, column);
+      const Step v = load_step<T, kContiguous, kFull>(x, x_column, column, columns, kLowest);
+      max_low = cpu::max(max_low, v.low);
+      max_high = cpu::max(max_high, v.high);
+    }
+    // A NaN may get lost in the maximum, but its exponential carries it into the sum and so into
+    // the whole row.
+    OPFORGE_INLINE_MEMBER void chunk(int64_t from, int64_t to) {
+      const float top = lane_max(cpu::max(max_low, max_high));
+      max_low = max_high = both(kLowest);
+      const float before = base_of(max);
+      if (max < top) max = top;
+      const float base = base_of(max);
+      if (chunks++ % chunks_per_slot == 0) {
+        sums[slots++] = 0.0f;
+      } else {
+        sums[slots - 1] *= hn::GetLane(exponential<float>(set(before - base))) * 0x1p-26f;
+      }
+      bases[slots - 1] = base;
+      Step sum{both(0.0f), both(0.0f)};
+      const int64_t full = from + (to - from) / kStep * kStep;
+      for (int64_t column = from; column < full; column += kStep)
+        exponentials<true>(column, base, sum);
+      if (full < to) exponentials<false>(full, base, sum);
+      sums[slots - 1] += lane_sum(add(sum.low, sum.high));
+    }
+    template <bool kFull>
+    OPFORGE_INLINE_MEMBER void exponentials(int64_t column, float base, Step& sum) const {
+      Step v = load_step<T, kContiguous, kFull>(x, x_column, column, columns, kLowest);
+      v = {exponential<T>(sub(v.low, both(base))), exponential<T>(sub(v.high, both(base)))};
+      sum = {add(sum.low, v.low), add(sum.high, v.high)};
+      if (held == nullptr) return;
+      store(held + column, v.low);
+      store(held + column + kPair, v.high);
+    }
+  };
+
+  struct Writer {
+    const T* x;
+    int64_t x_column, y_column, columns;
+    const float *held, *factors;  // 2^26 exp(base - max) of slots
+    float base,
+        scale;  // of the row: maximum; 2^-52 / sum where exponentials are held, else 2^-26 / sum
+    T* y;
+    bool may_stream;
+
+    template <bool kFull, bool kStream>
+    OPFORGE_INLINE_MEMBER void write(int64_t column) const {
+      Step v;
+      if (held != nullptr) {
+        const Pair factor = both(factors[column / kChunk]);
+        v = {mul(load(held + column), factor), mul(load(held + column + kPair), factor)};
+      } else {
+        v = load_step<T, kContiguous, kFull>(x, x_column, column, columns, kLowest);
+        v = {exponential<T>(sub(v.low, both(base))), exponential<T>(sub(v.high, both(base)))};
+      }
+      v = {mul(v.low, both(scale)), mul(v.high, both(scale))};
+      store_step<kContiguous, kFull, kStream>(y, y_column, column, columns, v);
+    }
   };
 
   const T* x;
   T* y;
   int64_t columns, x_row, x_column, y_row, y_column;
-  int64_t chunks_per_slot;
-  State states[2];
-  State *in = &states[0], *out = &states[1];
+  // Two rows are in work: one is read, the other written.
+  alignas(64) float held[2][kHeld];
+  alignas(64) float bases[2][kSlots];
   alignas(64) float sums[kSlots];
-  Pair max_low, max_high;
-  int64_t chunk;
-  T* target;
+  float row_max, row_scale;
 
-  // exp is taken of x - base: base is the maximum, but 0 where there is nothing above -inf (-inf -
-  // -inf would be NaN).
-  OPFORGE_INLINE float base_of(float max) { return max == kLowest ? 0.0f : max; }
-  OPFORGE_INLINE_MEMBER bool held() const { return columns <= kHeld; }
+  OPFORGE_INLINE_MEMBER float* kept(int64_t row) {
+    return columns <= kHeld ? held[row & 1] : nullptr;
+  }
 
-  OPFORGE_INLINE_MEMBER void read_begin(int64_t row) {
-    in->x = x + row * x_row;
-    in->slots = 0;
-    in->max = kLowest;
-    max_low = max_high = both(kLowest);
-    chunk = 0;
+  OPFORGE_INLINE_MEMBER Reader reader(int64_t row) {
+    return {x + row * x_row,
+            x_column,
+            columns,
+            1 + columns / (kSlots * kChunk),
+            kept(row),
+            bases[row & 1],
+            sums,
+            0,
+            0,
+            kLowest,
+            both(kLowest),
+            both(kLowest)};
   }
-  template <bool kFull>
-  OPFORGE_INLINE_MEMBER void read(int64_t column) {
-    prefetch_step<V>(in->x, column);
-    const Step v = load_step<T, kContiguous, kFull>(in->x, x_column, column, columns, kLowest);
-    max_low = max(max_low, v.low);
-    max_high = max(max_high, v.high);
-  }
-  // A NaN may get lost in the maximum, but its exponential carries it into the sum and so into the
-  // whole row.
-  OPFORGE_INLINE_MEMBER void read_chunk(int64_t from, int64_t to) {
-    const float top = lane_max(max(max_low, max_high));
-    max_low = max_high = both(kLowest);
-    const float before = base_of(in->max);
-    if (in->max < top) in->max = top;
-    const float base = base_of(in->max);
-    if (chunk++ % chunks_per_slot == 0) {
-      sums[in->slots++] = 0.0f;
-    } else {
-      sums[in->slots - 1] *= hn::GetLane(exponential<float>(set(before - base))) * 0x1p-26f;
-    }
-    in->base[in->slots - 1] = base;
-    Pair sum_low = both(0.0f), sum_high = both(0.0f);
-    const int64_t full = from + (to - from) / kStep * kStep;
-    for (int64_t column = from; column < full; column += kStep)
-      exponentials<true>(column, base, sum_low, sum_high);
-    if (full < to) exponentials<false>(full, base, sum_low, sum_high);
-    sums[in->slots - 1] += lane_sum(add(sum_low, sum_high));
-  }
-  template <bool kFull>
-  OPFORGE_INLINE_MEMBER void exponentials(int64_t column, float base, Pair& sum_low,
-                                          Pair& sum_high) {
-    Step v = load_step<T, kContiguous, kFull>(in->x, x_column, column, columns, kLowest);
-    v = {exponential<T>(sub(v.low, both(base))), exponential<T>(sub(v.high, both(base)))};
-    sum_low = add(sum_low, v.low);
-    sum_high = add(sum_high, v.high);
-    if (!held()) return;
-    store(in->held + column, v.low);
-    store(in->held + column + kPair, v.high);
-  }
-  OPFORGE_INLINE_MEMBER void read_end() {
-    State& s = *in;
-    for (int64_t i = s.slots; i % kLanes != 0; i++) {
-      s.base[i] = kLowest;
+  OPFORGE_INLINE_MEMBER void finish(Reader& r) {
+    for (int64_t i = r.slots; i % kLanes != 0; i++) {
+      r.bases[i] = kLowest;
       sums[i] = 0.0f;
     }
-    const float base = base_of(s.max);
+    const float base = base_of(r.max);
     F sum = set(0.0f);
-    for (int64_t i = 0; i < s.slots;) {
+    for (int64_t i = 0; i < r.slots;) {
       F part = set(0.0f);  // two levels: fewer roundings on the way of one chunk's sum
-      for (const int64_t end = lesser(i + 16 * kLanes, s.slots); i < end; i += kLanes) {
-        const F factor = exponential<float>(hn::Sub(hn::Load(kF32, s.base + i), set(base)));
+      for (const int64_t end = lesser(i + 16 * kLanes, r.slots); i < end; i += kLanes) {
+        const F factor = exponential<float>(hn::Sub(hn::Load(kF32, r.bases + i), set(base)));
         part = hn::MulAdd(factor, hn::Load(kF32, sums + i), part);
-        hn::Store(factor, kF32, s.base + i);
+        hn::Store(factor, kF32, r.bases + i);
       }
       sum = hn::Add(sum, part);
     }
+    row_max = base;
     // Nothing above -inf: 0 / 0.
-    s.scale = s.max == kLowest ? __builtin_nanf("") : 1.0f / lane_sum(sum);
+    row_scale = r.max == kLowest ? __builtin_nanf("") : 1.0f / lane_sum(sum);
   }
-
-  OPFORGE_INLINE_MEMBER bool write_begin(int64_t row) {
-    State* read = in;
-    in = out;
-    out = read;
-    target = y + row * y_row;
-    return kContiguous && can_stream(target);
-  }
-  template <bool kFull, bool kStream>
-  OPFORGE_INLINE_MEMBER void write(int64_t column) {
-    Step v;
-    if (held()) {
-      const Pair factor = both(out->base[column / kChunk]), scale = both(out->scale);
-      v = {mul(mul(load(out->held + column), factor), scale),
-           mul(mul(load(out->held + column + kPair), factor), scale)};
-    } else {
-      v = load_step<T, kContiguous, kFull>(out->x, x_column, column, columns, kLowest);
-      const Pair base = both(base_of(out->max)), scale = both(out->scale * 0x1p26f);
-      v = {mul(exponential<T>(sub(v.low, base)), scale),
-           mul(exponential<T>(sub(v.high, base)), scale)};
-    }
-    store_step<kContiguous, kFull, kStream>(target, y_column, column, columns, v);
+  OPFORGE_INLINE_MEMBER Writer writer(int64_t row) {
+    T* target = y + row * y_row;
+    const float* h = kept(row);
+    return {x + row * x_row,
+            x_column,
+            y_column,
+            columns,
+            h,
+            bases[row & 1],
+            row_max,
+            h != nullptr ? row_scale : row_scale * 0x1p26f,
+            target,
+            kContiguous && can_stream(target)};
   }
 };
 
 template <class V>
 void softmax(const void* x, void* y, int64_t columns, int64_t x_row_stride, int64_t x_column_stride,
              int64_t y_row_stride, int64_t y_column_stride, int64_t begin, int64_t end) {
-  using Rows = SoftmaxRows<V>;
-  Rows rows;
+  SoftmaxRows<V> rows;
   rows.x = static_cast<const typename V::T*>(x);
   rows.y = static_cast<typename V::T*>(y);
   rows.columns = columns;
@@ -183,7 +204,6 @@ void softmax(const void* x, void* y, int64_t columns, int64_t x_row_stride, int6
   rows.x_column = x_column_stride;
   rows.y_row = y_row_stride;
   rows.y_column = y_column_stride;
-  rows.chunks_per_slot = 1 + columns / (Rows::kSlots * kChunk);
   run_rows<V>(rows, columns, begin, end);
 }
 
