@@ -42,7 +42,12 @@ Result<int> run_doctor(const Common& common) {
   for (Launcher* launcher : all_launchers()) {
     const Support support = launcher->device_api().available();
     text += fmt::format("  {:<10} {}\n", launcher->name(), support ? "yes" : "no: " + support.reason());
-    json["launchers"].push_back({{"name", launcher->name()}, {"available", bool(support)}, {"reason", support.reason()}});
+    const std::vector<std::string> details = launcher->details();
+    for (const std::string& line : details) text += fmt::format("  {:<10}   {}\n", "", line);
+    json["launchers"].push_back({{"name", launcher->name()},
+                                 {"available", bool(support)},
+                                 {"reason", support.reason()},
+                                 {"details", details}});
   }
   text += "\ncompile (what builds packs)\n";
   for (Toolchain* toolchain : all_toolchains()) {

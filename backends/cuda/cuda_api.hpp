@@ -136,6 +136,7 @@ enum TensorMapType : int {
   X(true, device_name, "cuDeviceGetName", (char* name, int size, Device device))                   \
   X(true, device_attribute, "cuDeviceGetAttribute", (int* value, int attribute, Device device))    \
   X(true, device_memory, "cuDeviceTotalMem_v2", (std::size_t * bytes, Device device))              \
+  X(false, device_pci_id, "cuDeviceGetPCIBusId", (char* id, int size, Device device))              \
   X(true, context_retain, "cuDevicePrimaryCtxRetain", (Context * context, Device device))          \
   X(true, context_push, "cuCtxPushCurrent_v2", (Context context))                                  \
   X(true, context_pop, "cuCtxPopCurrent_v2", (Context * context))                                  \

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/cuda/cubin.hpp"
+#include "backends/cuda/nvml.hpp"
 #include "base/text.hpp"
 #include "runtime/seal.hpp"
 
@@ -113,6 +114,18 @@ Result<std::shared_ptr<LoadedCode>> CudaLauncher::load(const Artifact& artifact,
   }
   driver_.store(driver, std::memory_order_release);
   return loaded;
+}
+
+std::vector<std::string> CudaLauncher::details() {
+  const auto driver = devices_.driver();
+  if (!driver) return {};  // the reason is available()'s own
+  std::vector<std::string> lines{
+      fmt::format("driver {} for {}", (*driver)->path, version_text((*driver)->version))};
+  for (const std::string& attempt : (*driver)->attempts) lines.push_back("before it: " + attempt);
+  for (std::string& line : management_details(**driver, devices_.devices())) {
+    lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 Status check_launch_limits(const PreparedStep& step, const DeviceInfo& device,

@@ -39,6 +39,7 @@ class CudaLauncher : public Launcher {
     return kind == CodeKind::kCubin || kind == CodeKind::kPtx;
   }
   DeviceApi& device_api() override { return devices_; }
+  std::vector<std::string> details() override;
   // Refuses, with both sides named: another architecture than the device's, an image that is not
   // what the artifact says, a driver older than artifact.min_driver, PTX without `allow_ptx` or in
   // a sealed process.

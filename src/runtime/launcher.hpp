@@ -88,6 +88,8 @@ class Launcher {
   virtual DeviceKind device_kind() const = 0;
   virtual bool accepts(CodeKind kind) const = 0;
   virtual DeviceApi& device_api() = 0;
+  // For people, one line each: what was found and where it was looked for. Shown by `opforge doctor`.
+  virtual std::vector<std::string> details() { return {}; }
   // Load code for a device. kIncompatible (architecture, driver), kCorrupt, kOutOfMemory, kDriver. PTX only if `allow_ptx`.
   virtual Result<std::shared_ptr<LoadedCode>> load(const Artifact& artifact, const std::string& code, int ordinal,
                                                    bool allow_ptx) = 0;

@@ -38,6 +38,15 @@ TEST_F(CudaTest, ZeroByteStubAndMissingPathsAreSkippedAndRemembered) {
   EXPECT_TRUE(mentions(driver->attempts[1], {absent}));
 }
 
+TEST_F(CudaTest, DetailsNameTheDriverAndWhatIsMissing) {
+  ::setenv("OPFORGE_LIBNVML", "/no/such/libnvidia-ml.so.1", 1);
+  const auto lines = launcher().details();
+  ::unsetenv("OPFORGE_LIBNVML");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(mentions(lines[0], {standin_path(), "580 (CUDA 13.0)"}));
+  EXPECT_TRUE(mentions(lines[1], {"clocks", "/no/such/libnvidia-ml.so.1"}));
+}
+
 TEST_F(CudaTest, NoDriverListsWhatWasTried) {
   cu::CudaDeviceApi devices([]() -> Result<const cu::Driver*> {
     auto driver = load_driver(std::vector<std::string>{"/no/such/a.so", "/no/such/b.so"});
