@@ -181,6 +181,7 @@ enum TensorMapType : int {
   X(false, library_unload, "cuLibraryUnload", (Library library))                                   \
   X(false, library_kernel, "cuLibraryGetKernel",                                                   \
     (Kernel * kernel, Library library, const char* name))                                          \
+  X(false, kernel_function, "cuKernelGetFunction", (Function * function, Kernel kernel))          \
   X(false, kernel_get, "cuKernelGetAttribute",                                                     \
     (int* value, int attribute, Kernel kernel, Device device))                                     \
   X(false, kernel_set, "cuKernelSetAttribute",                                                     \

@@ -287,6 +287,13 @@ Status CudaLauncher::resolve(LoadedCode& loaded, const std::string& symbol, int 
     return refuse(fmt::format("{}: tensor maps need driver {} or later, this one is {}", name,
                               version_text(12000), version_text(driver.version)));
   }
+  if (code.library != nullptr && driver.kernel_function != nullptr) {
+    // The driver loads lazily: bring the code to this device now, not at a first launch that may be
+    // under capture.
+    Function here = nullptr;
+    OPFORGE_TRY(check(driver, driver.kernel_function(&here, static_cast<Kernel>(step.function)),
+                      "cuKernelGetFunction", name));
+  }
   if (code.library != nullptr && driver.kernel_param != nullptr) {
     OPFORGE_TRY(check_params(driver, static_cast<Kernel>(step.function), step, name));
   }

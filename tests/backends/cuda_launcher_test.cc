@@ -185,6 +185,24 @@ TEST_F(CudaTest, OutOfMemoryWhileLoading) {
   EXPECT_EQ(launcher().load(artifact(), cubin(), 0, false).error().code, Code::kOutOfMemory);
 }
 
+TEST_F(CudaTest, LoadingUnderCaptureIsUnavailable) {
+  standin.fail("cuLibraryLoadData", 1, 900);
+  const auto loaded = launcher().load(artifact(), cubin(), 0, false);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, Code::kUnavailable);
+  EXPECT_TRUE(mentions(loaded.error().message, {"captured into a graph", "before the capture"}));
+}
+
+// Lazy loading: what a launch needs is on the device when resolve() returns.
+TEST_F(CudaTest, ResolvingBringsTheCodeToTheDevice) {
+  auto code = load(cubin());
+  PreparedStep s = step();
+  ASSERT_TRUE(launcher().resolve(*code, "add", 0, s));
+  EXPECT_EQ(standin.calls("cuKernelGetFunction"), 1);
+  standin.fail("cuKernelGetFunction", 1, 2);
+  EXPECT_EQ(launcher().resolve(*code, "add", 0, s).error().code, Code::kOutOfMemory);
+}
+
 TEST_F(CudaTest, ParameterTableMustMatch) {
   PreparedStep s = step();
   auto fewer = load(cubin({"add", {8, 4}}));

@@ -95,6 +95,11 @@ EXPORT int cuLibraryGetKernel(KernelInfo** kernel, Image* library, const char* n
   ENTER("cuLibraryGetKernel")
   LEAVE(find(kernel, library, name));
 }
+EXPORT int cuKernelGetFunction(KernelInfo** function, KernelInfo* kernel) {
+  ENTER_IN_CONTEXT("cuKernelGetFunction")
+  *function = kernel;
+  LEAVE(check_image(kernel->image, context->device));
+}
 EXPORT int cuKernelGetAttribute(int* value, int attribute, const KernelInfo* kernel, int device) {
   ENTER("cuKernelGetAttribute")
   LEAVE(get(value, attribute, kernel, device));
