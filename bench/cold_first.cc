@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   options.trusted_keys = &key;
   options.trusted_key_count = 1;
   options.only_named_keys = 1;
-  std::int64_t shape[2] = {8, 64};
+  int64_t shape[2] = {8, 64};
   std::vector<float> x(512, 1.0f), y(512);
   DLTensor tx{x.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0}, ty = tx;
   ty.data = y.data();
