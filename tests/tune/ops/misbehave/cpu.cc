@@ -1,5 +1,5 @@
 // y = 2 x, or whatever FAULT says: every way in which a candidate can go wrong, as a real kernel.
-#include "opforge_cpu.hpp"
+#include "opforge_types.hpp"
 
 namespace faults {
 

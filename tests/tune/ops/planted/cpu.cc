@@ -1,6 +1,6 @@
 // y = 2 x, after WORK dependent multiplications a row: time in proportion to WORK, whatever the memory does. TWIN changes
 // nothing but the code key.
-#include "opforge_cpu.hpp"
+#include "opforge_types.hpp"
 
 template <class V>
 void planted(const void* x, void* y, int64_t columns, int64_t begin, int64_t end) {
