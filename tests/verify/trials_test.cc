@@ -153,6 +153,7 @@ Status gates(void (*change)(Artifact&)) {
   step.grid[0] = "ceil_div(M, ROWS)";
   step.block[0] = "min(1024, next_pow2(N))";
   artifact.launch.steps = {step};
+  artifact.kind = CodeKind::kCubin;
   change(artifact);
   return deterministic_gates(op, artifact, "");
 }
