@@ -12,7 +12,6 @@ namespace opforge {
 
 struct TestKitOptions {
   std::vector<std::string> backends;   // empty: all of the operator's kernels
-  std::vector<std::string> targets;    // empty: for each backend the best target that this machine can run
   Budget budget = Budget::kQuick;
   bool correctness = true, api_errors = true, benchmarks = true;
   std::function<void(std::string_view line)> progress;
@@ -26,14 +25,14 @@ struct ApiErrorResult {
 };
 
 struct BenchResult {
-  std::string shape, dtypes;
+  std::string shape, dtypes, device;
   Comparison comparison;
   std::string skipped;   // why not run; empty: run
 };
 
 struct TestKitReport {
   std::string op;
-  std::vector<SuiteReport> suites;         // one for each variant that ran
+  std::vector<SuiteReport> suites;         // one for each variant that ran, at the tier that its kernel claims
   std::vector<std::string> not_run;        // "kernel@target dtypes: reason" (no device, no toolchain)
   std::vector<std::string> not_compiled;   // compile failures
   std::vector<ApiErrorResult> api_errors;
@@ -43,8 +42,13 @@ struct TestKitReport {
 };
 std::string test_kit_to_json(const TestKitReport& report);
 
+// Calls that are wrong in every way that the declaration lets one think of: each must be refused with a message that names
+// the argument.
+std::vector<ApiErrorResult> try_wrong_calls(const Operator& op);
+
 // Compiles every kernel of `op` (default variants of its test cases) for what this machine can run and runs the suites,
-// calls it wrongly in every way that the declaration allows to think of, and times the bench cases.
+// calls it wrongly, and times the bench cases (kQuick: those below 64 MB). An error only when interrupted or when the store
+// cannot be used.
 Result<TestKitReport> run_test_kit(const Operator& op, Store& store, const TestKitOptions& options = {});
 
 }  // namespace opforge
