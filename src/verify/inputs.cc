@@ -41,8 +41,8 @@ std::string_view layout_name(Layout layout) {
 }
 
 std::string_view data_name(Data data) {
-  constexpr std::array<std::string_view, 13> kNames{
-      "ordinary",     "nan",        "inf",  "-inf",     "both-inf",   "all-nan", "large-squares",
+  constexpr std::array<std::string_view, 14> kNames{
+      "ordinary",     "nan",        "inf",  "-inf",     "both-inf",   "all-nan", "large-squares", "huge-squares",
       "cancellation", "large-mean", "tiny", "constant", "wide-range", "zeros"};
   return kNames[static_cast<std::size_t>(data)];
 }

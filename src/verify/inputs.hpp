@@ -56,6 +56,7 @@ enum class Data : std::uint8_t {
   kAllNaN,
   kLargeSquares,  // magnitudes whose squares overflow the dtype (f16: 300 and up); sums stay within
                   // fp32
+  kHugeSquares,   // squares overflow fp32 as well, plain sums do not
   kCancellation,  // large values that cancel pairwise within a row, small ones left over
   kLargeMean,     // 100 + i/1000: a mean far above the spread
   kTiny,          // around the smallest normal value, subnormals among them

@@ -47,7 +47,7 @@ std::string expression_part(const Binding& binding) {
   return plus == std::string::npos ? std::string() : binding.value.substr(plus + 1);
 }
 
-Status gate_step(const LaunchStep& step, const std::vector<std::string>& batch) {
+Status gate_step(const LaunchStep& step, bool in_chunks, const std::vector<std::string>& batch) {
   const auto check = [&](const std::string& text, std::string_view what, bool batch_allowed,
                          bool arithmetic_allowed) -> Status {
     if (text.empty()) return {};
@@ -63,7 +63,11 @@ Status gate_step(const LaunchStep& step, const std::vector<std::string>& batch) 
     return {};
   };
   for (const std::string& text : step.grid) OPFORGE_TRY(check(text, "grid", true, true));
-  for (const std::string& text : step.block) OPFORGE_TRY(check(text, "block", false, false));
+  // Code that runs in chunks of items has its chunk size there: trials show that it changes
+  // nothing.
+  for (const std::string& text : step.block) {
+    OPFORGE_TRY(check(text, "block", in_chunks, in_chunks));
+  }
   for (const std::string& text : step.cluster) OPFORGE_TRY(check(text, "cluster", false, false));
   OPFORGE_TRY(check(step.shared_bytes, "shared memory", false, false));
   for (const Binding& binding : step.bindings) {
@@ -128,7 +132,8 @@ Status gate_code(const Operator& op, const Artifact& artifact, std::string_view 
 Status deterministic_gates(const Operator& op, const Artifact& artifact,
                            std::string_view code_bytes) {
   const std::vector<std::string> batch = batch_symbols(op.signature);
-  for (const LaunchStep& step : artifact.launch.steps) OPFORGE_TRY(gate_step(step, batch));
+  for (const LaunchStep& step : artifact.launch.steps)
+    OPFORGE_TRY(gate_step(step, artifact.kind == CodeKind::kElfShared, batch));
   for (const Artifact::Default& tunable : artifact.defaults) {
     if (!tunable.changes_bits) continue;
     const auto expression = Expression::parse(tunable.initial);

@@ -59,6 +59,11 @@ double hostile(const FillRequest& request, std::int64_t index, Random& random) {
   switch (request.data) {
     case Data::kLargeSquares:
       return large_square(request, random);
+    case Data::kHugeSquares: {
+      const double top = std::min(largest_finite(request.dtype) * 0.9, 1e30);
+      const double size = top * (0.005 + 0.995 * random.uniform());
+      return random.uniform() < 0.5 ? -size : size;
+    }
     case Data::kCancellation:
       return cancelling(request, index);
     case Data::kLargeMean:
