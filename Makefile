@@ -16,7 +16,7 @@ build: packages
 
 demo: packages
 	@test -f build/build.ninja || cmake --preset dev >/dev/null
-	@cmake --build build --target opforge_cli opforge_host_only -- --quiet
+	@cmake --build build --target opforge_cli example_host_only -- --quiet
 	@tools/demo.sh build
 
 test: build

@@ -148,7 +148,7 @@ inline std::vector<Case> row_cases() {
   cases.push_back(shape(32, 4096, kBenchOnly));
   cases.push_back(shape(512, 4096, kBenchOnly));
   cases.push_back(shape(16384, 4096, kBuildAndBench));
-  cases.push_back(shape(8192, 8192, kBenchOnly));
+  cases.push_back(shape(8192, 8192, kBuildAndBench));
   cases.push_back(shape(4096, 32768, kBenchOnly));
   cases.push_back(shape(2048, 151936, kBuildAndBench));
   cases.push_back(shape(65536, 1000, kBenchOnly));

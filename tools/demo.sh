@@ -17,8 +17,8 @@ say build reduction.softmax norm.rms_norm elementwise.scale --from-cases --dtype
 say pack verify demo.ofpack
 key=$("$opforge" pack inspect demo.ofpack --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["signer"])')
 
-step "env -i host_only demo.ofpack --trust ${key:0:16}... --expected expected     # sealed: no compiler, no HOME, no PATH"
-env -i "$build/examples/host_only/host_only" "$here/demo.ofpack" --trust "$key" --expected "$here/expected"
+step "env -i example_host_only demo.ofpack ${key:0:16}... expected     # sealed: no compiler, no HOME, no PATH"
+env -i "$build/examples/host_only/example_host_only" "$here/demo.ofpack" "$key" "$here/expected" | tail -n 12
 
 say explain reduction.softmax --pack demo.ofpack --shape M=512,N=1024 --dtype f32 --contract FAST
 say bench reduction.softmax norm.rms_norm --pack demo.ofpack --shape M=4096,N=4096 --dtype f32 --rounds 7 --quiet

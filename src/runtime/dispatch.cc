@@ -61,8 +61,19 @@ std::string layout_class(const BoundCall& call) {
   return text;
 }
 
-Result<ValueMap> default_values(const Artifact& artifact, Evaluator& evaluator) {
+static ValueMap specialisations_of(const Artifact& artifact) {
   ValueMap values;
+  for (const Artifact::Default& tunable : artifact.defaults) {
+    const auto own = artifact.variant.values.find(tunable.name);
+    if (tunable.specialisation && own != artifact.variant.values.end()) values.insert(*own);
+  }
+  return values;
+}
+
+Result<ValueMap> default_values(const Artifact& artifact, Evaluator& evaluator) {
+  // A default may depend on the specialisation that this variant was built for.
+  ValueMap values;
+  for (const auto& [name, value] : specialisations_of(artifact)) values.emplace(name, value);
   evaluator.use_values(&values);
   const auto lookup = [&evaluator](std::string_view symbol) { return evaluator.find(symbol); };
   for (const Artifact::Default& tunable : artifact.defaults) {
@@ -118,7 +129,8 @@ Dispatch::Dispatch(const Question& question) : question_(question) {
 }
 
 const Result<ValueMap>& Dispatch::defaults_of(const OfferedArtifact& offered, Evaluator& evaluator) const {
-  const auto key = std::pair(offered.section, std::string_view(offered.artifact->variant.kernel));
+  const auto key = std::tuple(offered.section, std::string_view(offered.artifact->variant.kernel),
+                              specialisations_of(*offered.artifact));
   if (const auto found = defaults_.find(key); found != defaults_.end()) return found->second;
   return defaults_.emplace(key, default_values(*offered.artifact, evaluator)).first->second;
 }

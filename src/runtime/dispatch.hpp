@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <tuple>
 #include <optional>
 #include <span>
 #include <string>
@@ -91,7 +92,7 @@ class Dispatch {
   const Question& question_;
   BitClass bit_class_;
   std::vector<Verdict> verdicts_;
-  mutable std::map<std::pair<std::size_t, std::string_view>, Result<ValueMap>> defaults_;
+  mutable std::map<std::tuple<std::size_t, std::string_view, ValueMap>, Result<ValueMap>> defaults_;
 };
 
 // Order of backends: the signature's own list, then the others by name. Smaller is preferred.
@@ -101,7 +102,7 @@ std::size_t backend_rank(const Signature& signature, std::string_view backend, s
 // or "-" (absent), and "16" when its data is aligned to 16 bytes, else "1": "c16,c16,r1".
 std::string layout_class(const BoundCall& call);
 
-// Defaults of an artifact's tunables at a call, specialisations left out. Later defaults may use earlier ones.
+// Defaults of an artifact's tunables at a call; specialisations as the variant has them. Later defaults may use earlier ones.
 Result<ValueMap> default_values(const Artifact& artifact, Evaluator& evaluator);
 
 // Is there a passing attestation of `artifact` for this device at the asked tier or a stricter one?

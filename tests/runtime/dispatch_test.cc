@@ -197,6 +197,26 @@ TEST(Dispatch, LargestSpecialisationWhoseGuardsHold) {
   EXPECT_EQ(vec(7), 1);
 }
 
+// Defaults that depend on a specialisation are those of the variant's own, in every tier.
+TEST(Dispatch, DefaultsSeeTheVariantsSpecialisation) {
+  World world;
+  world.section->signature.deterministic_kernel = {{"cpu", "k"}};
+  for (const std::int64_t layout : {0, 1}) {
+    for (const std::int64_t stream : {0, 1}) {
+      Artifact& made = world.add({.kernel = "k", .tier = Tier::kDeterministic,
+                                  .values = {{"LAYOUT", layout}, {"STREAM", stream}}, .guard = "LAYOUT == 0 || N % 8 == 0"});
+      made.defaults = {{"LAYOUT", "1", {0, 1}, true, false}, {"STREAM", "LAYOUT == 1 && M * N > 100 ? 1 : 0", {0, 1}, false, false}};
+    }
+  }
+  const auto values = [&](std::int64_t m, std::int64_t n) {
+    const ValueMap chosen = std::get<0>(*world.prepare(m, n, asking(Tier::kDeterministic)))->artifact().variant.values;
+    return std::pair(std::get<std::int64_t>(chosen.at("LAYOUT")), std::get<std::int64_t>(chosen.at("STREAM")));
+  };
+  EXPECT_EQ(values(64, 64), std::pair(std::int64_t{1}, std::int64_t{1}));
+  EXPECT_EQ(values(2, 8), std::pair(std::int64_t{1}, std::int64_t{0}));
+  EXPECT_EQ(values(64, 63), std::pair(std::int64_t{0}, std::int64_t{0}));
+}
+
 TEST(Dispatch, HigherTargetFirst) {
   World world;
   world.add({.kernel = "v2", .target = "x86-64-v2"});
