@@ -50,6 +50,7 @@ install(TARGETS opforge_forge_archive opforge_plugin_headers EXPORT opforgeForge
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT opforgeForgeTargets NAMESPACE opforge:: DESTINATION ${package_dir})
 if(TARGET opforge)
+  set_target_properties(opforge PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS opforge EXPORT opforgeTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT opforgeTargets NAMESPACE opforge:: DESTINATION ${package_dir})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/opforge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -11,7 +11,7 @@
 
 namespace {
 
-int fail(const opforge::Error& error) {
+int print_error(const opforge::Error& error) {
   std::fprintf(stderr, "error: %s\n", error.message.c_str());
   return 1;
 }
@@ -29,19 +29,19 @@ int main(int argc, char** argv) {
 
   const std::string plugin_path = argv[1];
   const auto plugin = load_plugin(plugin_path);
-  if (!plugin) return fail(plugin.error());
+  if (!plugin) return print_error(plugin.error());
   const auto catalogue = load_catalogue({&plugin_path, 1});
-  if (!catalogue) return fail(catalogue.error());
+  if (!catalogue) return print_error(catalogue.error());
   const auto scratch = TempDir::create(std::filesystem::temp_directory_path(), "myteam");
-  if (!scratch) return fail(scratch.error());
+  if (!scratch) return print_error(scratch.error());
   auto store = Store::open(scratch->path() / "store");
-  if (!store) return fail(store.error());
+  if (!store) return print_error(store.error());
 
   bool ok = true;
   for (const Operator& declared : plugin->operators) {
     const Operator& op = **catalogue->get(declared.signature.name);
     const auto report = run_test_kit(op, *store);
-    if (!report) return fail(report.error());
+    if (!report) return print_error(report.error());
     std::printf("%s: %zu suites, %zu wrong calls, %zu benchmarks: %s\n", report->op.c_str(), report->suites.size(),
                 report->api_errors.size(), report->benchmarks.size(), report->ok() ? "ok" : report->first_failure().c_str());
     for (const std::string& line : report->not_run) std::printf("  not run: %s\n", line.c_str());
