@@ -7,6 +7,7 @@
 
 #include "forge/catalogue.hpp"
 #include "forge/compile.hpp"
+#include "runtime/seal.hpp"
 #include "runtime/backends.hpp"
 #include "verify/subject.hpp"
 
@@ -188,6 +189,7 @@ std::vector<TestRun> run_operator(const std::string& name, const DTypeCombo& dty
         }
         able.insert(kernel.backend);
         for (const Variant& variant : *variants) {
+          develop();  // a test asks for compiling by name
           const auto code = obtain(**op, kernel, variant, store(), nullptr);
           if (!code) {
             ADD_FAILURE() << to_string(variant) << ": " << code.error().message;
