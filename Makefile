@@ -5,7 +5,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
-.PHONY: demo test test-core test-asan test-tsan build packages lint portable bench clean
+.PHONY: demo test test-all test-core test-asan test-tsan build packages lint portable bench clean
 
 packages:
 	@tools/install_packages.sh
@@ -21,6 +21,10 @@ demo: packages
 
 test: build
 	@tools/test.sh build
+
+# Everything, the conformance and mutant suites too (long; see CHANGELOG.md for their state).
+test-all: build
+	@tools/test.sh build all
 
 # The core alone: no GPU, no Python, no network, an empty environment.
 test-core: build
