@@ -11,10 +11,16 @@ namespace {
 
 using namespace opforge;
 
+// benchmark::DoNotOptimize of a variable that may change is miscompiled by g++ 12: values are only read here.
+template <class T>
+void keep(const T& value) {
+  asm volatile("" : : "r,m"(value) : "memory");
+}
+
 [[gnu::noinline]] void block(const void* arguments, std::int64_t begin, std::int64_t end) {
-  benchmark::DoNotOptimize(arguments);
-  benchmark::DoNotOptimize(begin);
-  benchmark::DoNotOptimize(end);
+  keep(arguments);
+  keep(begin);
+  keep(end);
 }
 
 // As the driver's launch call would be reached: through a pointer, with the arguments made as every launcher makes them.
@@ -22,9 +28,9 @@ class NothingLauncher : public fake::FakeLauncher {
  public:
   using FakeLauncher::FakeLauncher;
   Status launch(const PreparedStep& step, void* const* tensors, void* workspace, int, StreamHandle) override {
-    benchmark::DoNotOptimize(&step);
-    benchmark::DoNotOptimize(tensors);
-    benchmark::DoNotOptimize(workspace);
+    keep(&step);
+    keep(tensors);
+    keep(workspace);
     return {};
   }
 };
@@ -83,11 +89,11 @@ void BM_BareBlockCall(benchmark::State& state) {
 BENCHMARK(BM_BareBlockCall);
 
 void BM_LauncherCall(benchmark::State& state) {
-  Launcher* launcher = &shared().launcher;
-  benchmark::DoNotOptimize(launcher);
+  Launcher* volatile hidden = &shared().launcher;
+  Launcher* launcher = hidden;
   PreparedStep step;
   void* data[3] = {};
-  for (auto _ : state) benchmark::DoNotOptimize(launcher->launch(step, data, nullptr, 0, nullptr).has_value());
+  for (auto _ : state) keep(launcher->launch(step, data, nullptr, 0, nullptr).has_value());
 }
 BENCHMARK(BM_LauncherCall);
 
@@ -97,7 +103,7 @@ void BM_PlanExecute(benchmark::State& state) {
   const auto plan = setup.plan(8, 64);
   const auto views = setup.tensors(8, 64);
   void* data[] = {views[0].data, views[1].data, views[2].data};
-  for (auto _ : state) benchmark::DoNotOptimize(plan->execute(data, nullptr, nullptr).has_value());
+  for (auto _ : state) keep(plan->execute(data, nullptr, nullptr).has_value());
 }
 BENCHMARK(BM_PlanExecute)->ThreadRange(1, 16)->UseRealTime();
 
@@ -111,7 +117,7 @@ void BM_PlanExecuteHostBlock(benchmark::State& state) {
   step.arguments.resize(32);
   step.pointers = {{0, 0, 0}, {8, 1, 0}, {16, 2, 0}};
   void* data[3] = {};
-  for (auto _ : state) benchmark::DoNotOptimize(host->launch(step, data, nullptr, 0, nullptr).has_value());
+  for (auto _ : state) keep(host->launch(step, data, nullptr, 0, nullptr).has_value());
 }
 BENCHMARK(BM_PlanExecuteHostBlock);
 
@@ -121,7 +127,7 @@ void BM_CallBySignature(benchmark::State& state) {
   const auto views = setup.tensors(8, 64);
   const ValueMap attributes = {{"eps", 1e-6}};
   const CallOptions options;
-  for (auto _ : state) benchmark::DoNotOptimize(setup.runtime.call("test.op", views, attributes, options).has_value());
+  for (auto _ : state) keep(setup.runtime.call("test.op", views, attributes, options).has_value());
 }
 BENCHMARK(BM_CallBySignature)->ThreadRange(1, 16)->UseRealTime();
 
@@ -134,7 +140,7 @@ void BM_CallDifferentSignatures(benchmark::State& state) {
   const CallOptions options;
   std::size_t i = 0;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(setup.runtime.call("test.op", shapes[i++ % 16], attributes, options).has_value());
+    keep(setup.runtime.call("test.op", shapes[i++ % 16], attributes, options).has_value());
   }
 }
 BENCHMARK(BM_CallDifferentSignatures)->ThreadRange(1, 16)->UseRealTime();
@@ -149,7 +155,7 @@ void BM_PrepareNewSignature(benchmark::State& state) {
     if (n == 4) (void)setup.runtime.set_backend("");  // forget every plan
     const auto views = setup.tensors(3, n);
     state.ResumeTiming();
-    benchmark::DoNotOptimize(setup.runtime.prepare("test.op", views, {}, {}).has_value());
+    keep(setup.runtime.prepare("test.op", views, {}, {}).has_value());
   }
 }
 BENCHMARK(BM_PrepareNewSignature)->Arg(1)->Arg(10)->Arg(100)->Unit(benchmark::kMicrosecond);
