@@ -1,5 +1,5 @@
-// Process start to first result from a sealed pack of 1,000 variants: bench_cold [RUNS]. Prints medians in ms, the plain start
-// and end of a process with the same libraries beside it.
+// Process start to first result from a sealed pack of 1,000 variants: bench_cold [RUNS]. Prints
+// medians in ms, the plain start and end of a process with the same libraries beside it.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -41,16 +41,21 @@ PackContents thousand_variants() {
     section.signature.backend_priority = {"cpu"};
     for (int v = 0; v < kVariants; ++v) {
       Artifact a;
-      a.variant = {section.signature.name, "k", "cpu", Tier::kFast, "x86-64", {{"T", DType::kF32}}, {{"ROWS", std::int64_t{v + 1}}}, {}};
+      a.variant = {
+          section.signature.name,          "k", "cpu", Tier::kFast, "x86-64", {{"T", DType::kF32}},
+          {{"ROWS", std::int64_t{v + 1}}}, {}};
       LaunchStep step;
       step.entry = "block";
       step.grid[0] = "M";
-      step.bindings = {{.name = "x", .value = "x"}, {.name = "y", .value = "y"}, {.name = "n", .type = ParamType::kI64, .value = "N"},
+      step.bindings = {{.name = "x", .value = "x"},
+                       {.name = "y", .value = "y"},
+                       {.name = "n", .type = ParamType::kI64, .value = "N"},
                        {.name = "alpha", .type = ParamType::kF32, .value = "2.0"}};
       a.launch.steps = {step};
       a.launch.guards = {{"x.stride1 == 1 && y.stride1 == 1", "rows must be contiguous"}};
       a.symbols = {{"block", "block_scale"}};
-      // Code of its own for each variant: what follows the last section of an object is not looked at.
+      // Code of its own for each variant: what follows the last section of an object is not looked
+      // at.
       std::string code = bytes.str() + std::to_string(op) + "." + std::to_string(v);
       a.code_digest = sha256(code);
       a.code_key = sha256("key " + code);
@@ -73,7 +78,8 @@ double run_ms(std::vector<std::string> arguments) {
   const auto start = std::chrono::steady_clock::now();
   pid_t child = 0;
   int status = -1;
-  if (posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environment) == 0) waitpid(child, &status, 0);
+  if (posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environment) == 0)
+    waitpid(child, &status, 0);
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
   if (status != 0) {
     std::fprintf(stderr, "%s ended with wait status %d\n", argv[0], status);
@@ -104,7 +110,9 @@ int main(int argc, char** argv) {
     plain.push_back(run_ms({OPFORGE_FIRST}));
     first.push_back(run_ms({OPFORGE_FIRST, pack.string(), key.public_hex(), "bench.scale7"}));
   }
-  std::printf("start to first result of %d variants, sealed: %.2f ms; a process that only starts and ends: %.2f ms (medians of %d)\n",
-              kOperators * kVariants, median(first), median(plain), runs);
+  std::printf(
+      "start to first result of %d variants, sealed: %.2f ms; a process that only starts and ends: "
+      "%.2f ms (medians of %d)\n",
+      kOperators * kVariants, median(first), median(plain), runs);
   return 0;
 }

@@ -1,4 +1,5 @@
-// One result from a sealed pack, and out: cold_first PACK KEY OP. With no arguments it only starts and ends.
+// One result from a sealed pack, and out: cold_first PACK KEY OP. With no arguments it only starts
+// and ends.
 #include <opforge/opforge.h>
 
 #include <cstdio>
@@ -19,7 +20,8 @@ int main(int argc, char** argv) {
   DLTensor tx{x.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0}, ty = tx;
   ty.data = y.data();
   const DLTensor* tensors[] = {&tx, &ty};
-  if (opforge_context_create(nullptr, &context) != OPFORGE_OK || opforge_pack_open(context, argv[1], &options) != OPFORGE_OK ||
+  if (opforge_context_create(nullptr, &context) != OPFORGE_OK ||
+      opforge_pack_open(context, argv[1], &options) != OPFORGE_OK ||
       opforge_call(context, argv[3], tensors, 2, nullptr, 0, nullptr) != OPFORGE_OK) {
     std::fprintf(stderr, "%s\n", opforge_last_error());
     return 1;

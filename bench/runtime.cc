@@ -1,5 +1,6 @@
-// What the runtime adds to a launch: plans over the bare call, calls by signature over plans, many threads, a new signature.
-// The launcher and the kernel do nothing, so that what is timed is all ours.
+// What the runtime adds to a launch: plans over the bare call, calls by signature over plans, many
+// threads, a new signature. The launcher and the kernel do nothing, so that what is timed is all
+// ours.
 //
 //   bench_runtime [--benchmark_...]
 #include <benchmark/benchmark.h>
@@ -11,7 +12,8 @@ namespace {
 
 using namespace opforge;
 
-// benchmark::DoNotOptimize of a variable that may change is miscompiled by g++ 12: values are only read here.
+// benchmark::DoNotOptimize of a variable that may change is miscompiled by g++ 12: values are only
+// read here.
 template <class T>
 void keep(const T& value) {
   asm volatile("" : : "r,m"(value) : "memory");
@@ -23,11 +25,13 @@ void keep(const T& value) {
   keep(end);
 }
 
-// As the driver's launch call would be reached: through a pointer, with the arguments made as every launcher makes them.
+// As the driver's launch call would be reached: through a pointer, with the arguments made as every
+// launcher makes them.
 class NothingLauncher : public fake::FakeLauncher {
  public:
   using FakeLauncher::FakeLauncher;
-  Status launch(const PreparedStep& step, void* const* tensors, void* workspace, int, StreamHandle) override {
+  Status launch(const PreparedStep& step, void* const* tensors, void* workspace, int,
+                StreamHandle) override {
     keep(&step);
     keep(tensors);
     keep(workspace);
@@ -55,7 +59,8 @@ struct Setup {
     auto section = std::make_shared<OperatorSection>();
     section->signature = three_tensors();
     for (int i = 0; i < variants; ++i) {
-      Artifact made = fake::artifact({.kernel = "k", .values = {{"ROWS", std::int64_t{1 + i}}},
+      Artifact made = fake::artifact({.kernel = "k",
+                                      .values = {{"ROWS", std::int64_t{1 + i}}},
                                       .guard = "x.stride1 == 1 && y.stride1 == 1 && N % 4 == 0"});
       made.defaults = {{"ROWS", "M / 4", {}, false, false}};
       for (int v = 0; v < variants; ++v) made.defaults[0].values.push_back(1 + v);
@@ -67,7 +72,8 @@ struct Setup {
   }
   std::array<TensorView, 3> tensors(std::int64_t m, std::int64_t n) {
     const std::int64_t dims[] = {m, n};
-    return {TensorView::contiguous(memory.data(), DType::kF32, dims), TensorView::contiguous(memory.data() + (1 << 14), DType::kF32, std::span(dims).last(1)),
+    return {TensorView::contiguous(memory.data(), DType::kF32, dims),
+            TensorView::contiguous(memory.data() + (1 << 14), DType::kF32, std::span(dims).last(1)),
             TensorView::contiguous(memory.data() + (1 << 15), DType::kF32, dims)};
   }
   std::shared_ptr<const Plan> plan(std::int64_t m, std::int64_t n) {
@@ -135,7 +141,8 @@ BENCHMARK(BM_CallBySignature)->ThreadRange(1, 16)->UseRealTime();
 void BM_CallDifferentSignatures(benchmark::State& state) {
   Setup& setup = shared();
   std::vector<std::array<TensorView, 3>> shapes;
-  for (int i = 0; i < 16; ++i) shapes.push_back(setup.tensors(1 + state.thread_index(), 4 * (1 + i)));
+  for (int i = 0; i < 16; ++i)
+    shapes.push_back(setup.tensors(1 + state.thread_index(), 4 * (1 + i)));
   const ValueMap attributes = {{"eps", 1e-6}};
   const CallOptions options;
   std::size_t i = 0;

@@ -20,15 +20,20 @@ namespace {
 Status check_elf(const std::string& name, const std::string& bytes) {
   Elf64_Ehdr header;
   const auto bad = [&](std::string_view why) {
-    return fail(Code::kCorrupt, fmt::format("code of {}: {}; rebuild the pack", name, why), "cpu/loader");
+    return fail(Code::kCorrupt, fmt::format("code of {}: {}; rebuild the pack", name, why),
+                "cpu/loader");
   };
-  if (bytes.size() < sizeof header) return bad(fmt::format("{} bytes are too few for a shared object", bytes.size()));
+  if (bytes.size() < sizeof header)
+    return bad(fmt::format("{} bytes are too few for a shared object", bytes.size()));
   std::memcpy(&header, bytes.data(), sizeof header);
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return bad("not an ELF file");
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_type != ET_DYN) return bad("not a 64-bit shared object");
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_type != ET_DYN)
+    return bad("not a 64-bit shared object");
   if (header.e_machine != EM_X86_64) {
-    return fail(Code::kIncompatible, fmt::format("code of {}: ELF machine is {}, this process is x86-64 ({})", name,
-                                                 header.e_machine, EM_X86_64), "cpu/loader");
+    return fail(Code::kIncompatible,
+                fmt::format("code of {}: ELF machine is {}, this process is x86-64 ({})", name,
+                            header.e_machine, EM_X86_64),
+                "cpu/loader");
   }
   return {};
 }
@@ -58,7 +63,8 @@ void* open_library(const std::string& path, std::string& why) {
 std::vector<Path> private_parents() {
   std::vector<Path> parents;
   for (const char* variable : {"XDG_RUNTIME_DIR", "TMPDIR"}) {
-    if (const char* value = std::getenv(variable); value != nullptr && *value == '/') parents.emplace_back(value);
+    if (const char* value = std::getenv(variable); value != nullptr && *value == '/')
+      parents.emplace_back(value);
   }
   parents.emplace_back("/tmp");
   if (Path cache = user_folders().cache; !cache.empty()) parents.push_back(std::move(cache));
@@ -67,7 +73,8 @@ std::vector<Path> private_parents() {
 
 void* open_from_file(const std::string& bytes, std::string& why) {
   for (const Path& parent : private_parents()) {
-    auto folder = TempDir::create(parent, "opforge-code");  // 0700, removed at the end of this scope
+    auto folder =
+        TempDir::create(parent, "opforge-code");  // 0700, removed at the end of this scope
     if (!folder) {
       why += fmt::format("; {}: {}", parent.string(), folder.error().message);
       continue;
@@ -90,7 +97,8 @@ void* open_from_file(const std::string& bytes, std::string& why) {
 
 }  // namespace
 
-Result<std::shared_ptr<HostCode>> HostCode::open(const std::string& name, const std::string& bytes) {
+Result<std::shared_ptr<HostCode>> HostCode::open(const std::string& name,
+                                                 const std::string& bytes) {
   OPFORGE_TRY(check_elf(name, bytes));
   std::string why;
   const int fd = ::memfd_create(name.substr(0, 200).c_str(), MFD_CLOEXEC);
@@ -105,7 +113,8 @@ Result<std::shared_ptr<HostCode>> HostCode::open(const std::string& name, const 
     ::close(fd);
   }
   if (void* handle = open_from_file(bytes, why); handle != nullptr) {
-    log(LogLevel::kInfo, "cpu", "memory files cannot be executed here; code is loaded from private files");
+    log(LogLevel::kInfo, "cpu",
+        "memory files cannot be executed here; code is loaded from private files");
     return std::shared_ptr<HostCode>(new HostCode(handle, -1));
   }
   return fail(Code::kIo, fmt::format("code of {} cannot be loaded: {}", name, why), "cpu/loader");

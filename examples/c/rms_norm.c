@@ -1,6 +1,8 @@
-/* Runs norm.rms_norm from a pack, twice: by name, and as a plan. Plain C99; nothing but libopforge is linked.
+/* Runs norm.rms_norm from a pack, twice: by name, and as a plan. Plain C99; nothing but libopforge
+ * is linked.
  *
- *   rms_norm PACK [KEY]      KEY: the public key that signed the pack, if the process does not trust it already
+ *   rms_norm PACK [KEY]      KEY: the public key that signed the pack, if the process does not
+ * trust it already
  */
 #include <math.h>
 #include <opforge/opforge.h>
@@ -91,12 +93,14 @@ int main(int argc, char** argv) {
   options.contract = OPFORGE_FAST;
 
   /* By name: chosen once, then found again at each call. */
-  if (opforge_call(context, "norm.rms_norm", tensors, 3, &eps, 1, &options) != OPFORGE_OK) return failed("call");
+  if (opforge_call(context, "norm.rms_norm", tensors, 3, &eps, 1, &options) != OPFORGE_OK)
+    return failed("call");
   printf("call: worst error %.1e\n", worst_error(1e-6));
 
   /* As a plan. */
   for (i = 0; i < kRows * kWidth; ++i) y[i] = 0;
-  if (opforge_plan_create(context, "norm.rms_norm", tensors, 3, &eps, 1, &options, &plan) != OPFORGE_OK) {
+  if (opforge_plan_create(context, "norm.rms_norm", tensors, 3, &eps, 1, &options, &plan) !=
+      OPFORGE_OK) {
     return failed("plan");
   }
   opforge_plan_workspace_bytes(plan, &workspace_bytes);
@@ -108,7 +112,8 @@ int main(int argc, char** argv) {
 
   /* What went wrong is a status and a message. */
   vector[0] = kWidth - 1;
-  if (opforge_call(context, "norm.rms_norm", tensors, 3, &eps, 1, &options) != OPFORGE_INVALID_ARGUMENT) {
+  if (opforge_call(context, "norm.rms_norm", tensors, 3, &eps, 1, &options) !=
+      OPFORGE_INVALID_ARGUMENT) {
     fprintf(stderr, "a wrong shape was not noticed\n");
     return 1;
   }

@@ -1,10 +1,10 @@
-// Runs reduction.softmax from a pack through the C++ headers, says which kernel served, and why the others did not.
+// Runs reduction.softmax from a pack through the C++ headers, says which kernel served, and why the
+// others did not.
 //
 //   softmax PACK [KEY]
-#include <opforge/opforge.hpp>
-
 #include <cmath>
 #include <iostream>
+#include <opforge/opforge.hpp>
 #include <vector>
 
 int main(int argc, char** argv) {
@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
   constexpr int kRows = 3, kWidth = 777;
   std::vector<float> x(kRows * kWidth), y(kRows * kWidth);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
-  opforge::Tensor tx(x.data(), opforge::float32(), {kRows, kWidth}), ty(y.data(), opforge::float32(), {kRows, kWidth});
+  opforge::Tensor tx(x.data(), opforge::float32(), {kRows, kWidth}),
+      ty(y.data(), opforge::float32(), {kRows, kWidth});
 
   opforge::CallOptions options;
   options.contract = OPFORGE_FAST;
@@ -42,7 +43,8 @@ int main(int argc, char** argv) {
   auto plan = context->prepare("reduction.softmax", {tx.dl(), ty.dl()}, {}, options);
   if (!plan) return complain("plan", plan.error());
   std::vector<char> workspace(plan->workspace_bytes());
-  if (auto done = plan->execute({x.data(), y.data()}, workspace.data()); !done) return complain("execute", done.error());
+  if (auto done = plan->execute({x.data(), y.data()}, workspace.data()); !done)
+    return complain("execute", done.error());
   std::cout << "served by " << plan->info().variant << ": " << plan->info().why << "\n";
 
   auto why = context->explain_json("reduction.softmax", {tx.dl(), ty.dl()}, {}, options);

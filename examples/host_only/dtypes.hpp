@@ -62,6 +62,7 @@ inline double element(const char* at, const std::string& dtype) {
 // Distance between neighbouring values of the dtype at `value`.
 inline double ulp(double value, const DTypeInfo& info) {
   if (info.mantissa_bits == 0) return 1;
-  const int exponent = value == 0 || !std::isfinite(value) ? info.least_exponent : std::ilogb(value);
+  const int exponent =
+      value == 0 || !std::isfinite(value) ? info.least_exponent : std::ilogb(value);
   return std::ldexp(1.0, std::max(exponent, info.least_exponent) - info.mantissa_bits);
 }

@@ -17,7 +17,9 @@ using nlohmann::json;
 
 namespace {
 
-[[noreturn]] void stop(const std::string& what) { throw std::runtime_error(what + ": " + opforge_last_error()); }
+[[noreturn]] void stop(const std::string& what) {
+  throw std::runtime_error(what + ": " + opforge_last_error());
+}
 
 void list(opforge_context* context) {
   std::size_t count = 0;
@@ -32,8 +34,10 @@ void list(opforge_context* context) {
     std::printf("%s(", name);
     for (std::size_t t = 0; t < info->tensor_count; ++t) {
       const opforge_tensor_info& tensor = info->tensors[t];
-      std::printf("%s%s%s: %s[", t == 0 ? "" : ", ", tensor.access == OPFORGE_READ ? "" : "out ", tensor.name, tensor.dtype);
-      for (int d = 0; d < tensor.dim_count; ++d) std::printf("%s%s", d == 0 ? "" : ",", tensor.dims[d]);
+      std::printf("%s%s%s: %s[", t == 0 ? "" : ", ", tensor.access == OPFORGE_READ ? "" : "out ",
+                  tensor.name, tensor.dtype);
+      for (int d = 0; d < tensor.dim_count; ++d)
+        std::printf("%s%s", d == 0 ? "" : ",", tensor.dims[d]);
       std::printf("]%s", tensor.optional ? "?" : "");
     }
     std::printf(")  %s  %zu artifacts\n", info->formula, info->artifact_count);
@@ -62,9 +66,11 @@ Argument argument(const json& tensor, const fs::path& folder) {
   for (const std::int64_t dim : made.dims) elements *= static_cast<std::size_t>(dim);
   if (tensor.contains("file")) {
     made.bytes = read_npy((folder / tensor.at("file").get<std::string>()).string()).bytes;
-    if (made.bytes.size() != elements * static_cast<std::size_t>(info.bytes)) throw std::runtime_error(made.name + " has another size");
+    if (made.bytes.size() != elements * static_cast<std::size_t>(info.bytes))
+      throw std::runtime_error(made.name + " has another size");
   } else {
-    made.bytes.assign(elements * static_cast<std::size_t>(info.bytes), static_cast<char>(0xff));  // NaN, so that what is left shows
+    made.bytes.assign(elements * static_cast<std::size_t>(info.bytes),
+                      static_cast<char>(0xff));  // NaN, so that what is left shows
   }
   made.dl.device = {kDLCPU, 0};
   made.dl.ndim = static_cast<std::int32_t>(made.dims.size());
@@ -102,27 +108,33 @@ Attributes attributes_of(const json& given) {
 
 opforge_contract contract_of(const std::string& name) {
   const std::map<std::string, opforge_contract> contracts = {
-      {"", OPFORGE_CONTRACT_DEFAULT}, {"FAST", OPFORGE_FAST}, {"HIGH_PRECISION", OPFORGE_HIGH_PRECISION},
+      {"", OPFORGE_CONTRACT_DEFAULT},
+      {"FAST", OPFORGE_FAST},
+      {"HIGH_PRECISION", OPFORGE_HIGH_PRECISION},
       {"DETERMINISTIC", OPFORGE_DETERMINISTIC}};
   return contracts.at(name);
 }
 
 // The worst error in units of the bound; infinite for a wrong special value.
 double worst_share(const Argument& output, const json& tolerance, const fs::path& folder) {
-  const auto expected = read_doubles((folder / tolerance.at("expected").get<std::string>()).string());
-  const auto condition = read_doubles((folder / tolerance.at("condition").get<std::string>()).string());
+  const auto expected =
+      read_doubles((folder / tolerance.at("expected").get<std::string>()).string());
+  const auto condition =
+      read_doubles((folder / tolerance.at("condition").get<std::string>()).string());
   const DTypeInfo info = dtype_info(output.dtype);
   const double a = tolerance.at("a"), b = tolerance.at("b");
   double worst = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double got = element(output.bytes.data() + i * static_cast<std::size_t>(info.bytes), output.dtype);
+    const double got =
+        element(output.bytes.data() + i * static_cast<std::size_t>(info.bytes), output.dtype);
     const bool special = !std::isfinite(got) || !std::isfinite(expected[i]);
     const bool same = got == expected[i] || (std::isnan(got) && std::isnan(expected[i]));
     double share = 0;
     if (special) {
       share = same ? 0 : INFINITY;
     } else if (!same) {
-      share = std::fabs(got - expected[i]) / (a * ulp(expected[i], info) + b * std::ldexp(condition[i], -23));
+      share = std::fabs(got - expected[i]) /
+              (a * ulp(expected[i], info) + b * std::ldexp(condition[i], -23));
     }
     worst = std::max(worst, share);
   }
@@ -149,8 +161,9 @@ bool run_case(opforge_context* context, const fs::path& folder) {
   options.contract = contract_of(described.value("contract", std::string()));
 
   opforge_plan* plan = nullptr;
-  if (opforge_plan_create(context, op.c_str(), tensors.data(), tensors.size(), attributes.list.data(), attributes.list.size(),
-                          &options, &plan) != OPFORGE_OK) {
+  if (opforge_plan_create(context, op.c_str(), tensors.data(), tensors.size(),
+                          attributes.list.data(), attributes.list.size(), &options,
+                          &plan) != OPFORGE_OK) {
     std::printf("FAIL %s: %s\n", folder.c_str(), opforge_last_error());
     return false;
   }
@@ -158,17 +171,21 @@ bool run_case(opforge_context* context, const fs::path& folder) {
   opforge_plan_workspace_bytes(plan, &workspace_bytes);
   std::vector<char> workspace(workspace_bytes + 256);
   const std::size_t past = reinterpret_cast<std::uintptr_t>(workspace.data()) % 256;
-  const opforge_status done = opforge_plan_execute(plan, data.data(), data.size(), workspace.data() + (256 - past) % 256, nullptr);
+  const opforge_status done = opforge_plan_execute(plan, data.data(), data.size(),
+                                                   workspace.data() + (256 - past) % 256, nullptr);
   const opforge_plan_info* info = nullptr;
   opforge_plan_describe(plan, &info);
   bool good = done == OPFORGE_OK;
   double worst = 0;
   for (const Argument& one : arguments) {
-    if (good && one.written) worst = std::max(worst, worst_share(one, described.at("tolerance").at(one.name), folder));
+    if (good && one.written)
+      worst = std::max(worst, worst_share(one, described.at("tolerance").at(one.name), folder));
   }
   if (done != OPFORGE_OK) std::printf("FAIL %s: %s\n", folder.c_str(), opforge_last_error());
   good = good && worst <= 1;
-  if (done == OPFORGE_OK) std::printf("%-4s %s: %.3f of the bound, %s\n", good ? "ok" : "FAIL", folder.c_str(), worst, info->variant);
+  if (done == OPFORGE_OK)
+    std::printf("%-4s %s: %.3f of the bound, %s\n", good ? "ok" : "FAIL", folder.c_str(), worst,
+                info->variant);
   opforge_plan_destroy(plan);
   return good;
 }

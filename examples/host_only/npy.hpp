@@ -17,15 +17,19 @@ struct Npy {
 inline Npy read_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (all.size() < 10 || all.compare(0, 6, "\x93NUMPY") != 0) throw std::runtime_error(path + " is not an .npy file");
+  if (all.size() < 10 || all.compare(0, 6, "\x93NUMPY") != 0)
+    throw std::runtime_error(path + " is not an .npy file");
   const bool long_header = all[6] >= 2;
-  const auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(all.at(i))); };
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(all.at(i)));
+  };
   std::size_t header = byte(8) | byte(9) << 8;
   if (long_header) header |= byte(10) << 16 | byte(11) << 24;
   const std::size_t start = (long_header ? 12 : 10) + header;
   if (start > all.size()) throw std::runtime_error(path + " is cut off");
   const std::string text = all.substr(0, start);
-  if (text.find("'fortran_order': False") == std::string::npos) throw std::runtime_error(path + " is not row-major");
+  if (text.find("'fortran_order': False") == std::string::npos)
+    throw std::runtime_error(path + " is not row-major");
   const auto descr = text.find("'descr': '");
   if (descr == std::string::npos) throw std::runtime_error(path + " has no dtype");
   Npy array;
@@ -36,7 +40,8 @@ inline Npy read_npy(const std::string& path) {
 
 inline std::vector<double> read_doubles(const std::string& path) {
   const Npy array = read_npy(path);
-  if (array.descr != "<f8") throw std::runtime_error(path + " holds " + array.descr + ", expected <f8");
+  if (array.descr != "<f8")
+    throw std::runtime_error(path + " holds " + array.descr + ", expected <f8");
   std::vector<double> values(array.bytes.size() / 8);
   std::memcpy(values.data(), array.bytes.data(), values.size() * 8);
   return values;

@@ -1,5 +1,5 @@
-// opforge for C++17 and later: RAII and Result over the C functions of opforge.h. Header-only: no C++ object crosses the
-// library's border.
+// opforge for C++17 and later: RAII and Result over the C functions of opforge.h. Header-only: no
+// C++ object crosses the library's border.
 //
 //   auto context = opforge::Context::create().value();
 //   context.open("kernels.ofpack").value();
@@ -8,10 +8,10 @@
 #pragma once
 
 #include <opforge/opforge.h>
-#include <opforge/result.hpp>
-#include <opforge/tensor.hpp>
 
 #include <initializer_list>
+#include <opforge/result.hpp>
+#include <opforge/tensor.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +22,8 @@ inline namespace v1 {
 // An attribute of a call. Texts must stay good during the call.
 struct Attribute {
   Attribute(const char* name, double value) : c{name, OPFORGE_ATTRIBUTE_FLOAT, 0, value, nullptr} {}
-  Attribute(const char* name, std::int64_t value) : c{name, OPFORGE_ATTRIBUTE_INT, value, 0, nullptr} {}
+  Attribute(const char* name, std::int64_t value)
+      : c{name, OPFORGE_ATTRIBUTE_INT, value, 0, nullptr} {}
   Attribute(const char* name, int value) : Attribute(name, std::int64_t{value}) {}
   Attribute(const char* name, bool value) : c{name, OPFORGE_ATTRIBUTE_BOOL, value, 0, nullptr} {}
   Attribute(const char* name, const char* value) : c{name, OPFORGE_ATTRIBUTE_TEXT, 0, 0, value} {}
@@ -80,11 +81,15 @@ class Plan {
     return align;
   }
   // Addresses of the first elements, in the order of the declaration.
-  Result<void> execute(std::initializer_list<void*> data, void* workspace = nullptr, void* stream = nullptr) const {
-    return detail::check(opforge_plan_execute(handle_, data.begin(), data.size(), workspace, stream));
+  Result<void> execute(std::initializer_list<void*> data, void* workspace = nullptr,
+                       void* stream = nullptr) const {
+    return detail::check(
+        opforge_plan_execute(handle_, data.begin(), data.size(), workspace, stream));
   }
-  Result<void> execute(const std::vector<void*>& data, void* workspace = nullptr, void* stream = nullptr) const {
-    return detail::check(opforge_plan_execute(handle_, data.data(), data.size(), workspace, stream));
+  Result<void> execute(const std::vector<void*>& data, void* workspace = nullptr,
+                       void* stream = nullptr) const {
+    return detail::check(
+        opforge_plan_execute(handle_, data.data(), data.size(), workspace, stream));
   }
   const opforge_plan_info& info() const {
     const opforge_plan_info* info = nullptr;
@@ -107,7 +112,9 @@ class Context {
     OPFORGE_INIT(options);
     options.backend = backend;
     opforge_context* handle = nullptr;
-    return detail::check(opforge_context_create(&options, &handle)).map([&] { return Context(handle); });
+    return detail::check(opforge_context_create(&options, &handle)).map([&] {
+      return Context(handle);
+    });
   }
   Context(Context&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Context& operator=(Context&& other) noexcept {
@@ -127,15 +134,19 @@ class Context {
     c.allow_unsigned = options.allow_unsigned;
     return detail::check(opforge_pack_open(handle_, pack.c_str(), &c));
   }
-  Result<void> set_backend(const std::string& name) { return detail::check(opforge_set_backend(handle_, name.c_str())); }
+  Result<void> set_backend(const std::string& name) {
+    return detail::check(opforge_set_backend(handle_, name.c_str()));
+  }
 
   Result<std::vector<std::string>> operators() const {
     std::size_t count = 0;
-    if (auto counted = detail::check(opforge_operator_count(handle_, &count)); !counted) return counted.error();
+    if (auto counted = detail::check(opforge_operator_count(handle_, &count)); !counted)
+      return counted.error();
     std::vector<std::string> names;
     for (std::size_t i = 0; i < count; ++i) {
       const char* name = nullptr;
-      if (auto got = detail::check(opforge_operator_name(handle_, i, &name)); !got) return got.error();
+      if (auto got = detail::check(opforge_operator_name(handle_, i, &name)); !got)
+        return got.error();
       names.emplace_back(name);
     }
     return names;
@@ -144,36 +155,45 @@ class Context {
   Result<const opforge_operator_info*> describe(const std::string& op) const {
     const opforge_operator* found = nullptr;
     const opforge_operator_info* info = nullptr;
-    if (auto got = detail::check(opforge_operator_find(handle_, op.c_str(), &found)); !got) return got.error();
+    if (auto got = detail::check(opforge_operator_find(handle_, op.c_str(), &found)); !got)
+      return got.error();
     return detail::check(opforge_operator_describe(found, &info)).map([&] { return info; });
   }
 
   // Null tensors stand for optional ones that are not given.
   Result<void> call(const char* op, const std::vector<const DLTensor*>& tensors,
-                    const std::vector<Attribute>& attributes = {}, const CallOptions& options = {}) const {
+                    const std::vector<Attribute>& attributes = {},
+                    const CallOptions& options = {}) const {
     const opforge_call_options c = options.c();
     const std::vector<opforge_attribute> list = detail::c_list(attributes);
-    return detail::check(opforge_call(handle_, op, tensors.data(), tensors.size(), list.data(), list.size(), &c));
+    return detail::check(
+        opforge_call(handle_, op, tensors.data(), tensors.size(), list.data(), list.size(), &c));
   }
   Result<Plan> prepare(const char* op, const std::vector<const DLTensor*>& tensors,
-                       const std::vector<Attribute>& attributes = {}, const CallOptions& options = {}) const {
+                       const std::vector<Attribute>& attributes = {},
+                       const CallOptions& options = {}) const {
     const opforge_call_options c = options.c();
     const std::vector<opforge_attribute> list = detail::c_list(attributes);
     opforge_plan* plan = nullptr;
-    return detail::check(opforge_plan_create(handle_, op, tensors.data(), tensors.size(), list.data(), list.size(), &c, &plan))
+    return detail::check(opforge_plan_create(handle_, op, tensors.data(), tensors.size(),
+                                             list.data(), list.size(), &c, &plan))
         .map([&] { return Plan(plan); });
   }
   Result<std::string> explain_json(const char* op, const std::vector<const DLTensor*>& tensors,
-                                   const std::vector<Attribute>& attributes = {}, const CallOptions& options = {}) const {
+                                   const std::vector<Attribute>& attributes = {},
+                                   const CallOptions& options = {}) const {
     const opforge_call_options c = options.c();
     const std::vector<opforge_attribute> list = detail::c_list(attributes);
     return detail::text([&](char** json) {
-      return opforge_explain_json(handle_, op, tensors.data(), tensors.size(), list.data(), list.size(), &c, json);
+      return opforge_explain_json(handle_, op, tensors.data(), tensors.size(), list.data(),
+                                  list.size(), &c, json);
     });
   }
   Result<std::string> choices_digest() const {
     char digest[65] = {};
-    return detail::check(opforge_choices_digest(handle_, digest)).map([&] { return std::string(digest); });
+    return detail::check(opforge_choices_digest(handle_, digest)).map([&] {
+      return std::string(digest);
+    });
   }
   opforge_context* handle() const { return handle_; }
 

@@ -9,7 +9,8 @@
 #include <vector>
 
 namespace opforge {
-// A namespace of its own, so that programs that are also built with the forge's headers do not mix the two.
+// A namespace of its own, so that programs that are also built with the forge's headers do not mix
+// the two.
 inline namespace v1 {
 
 struct Error {

@@ -19,10 +19,11 @@ inline DLDataType bfloat16() { return {kDLBfloat, 16, 1}; }
 class Tensor {
  public:
   // Row-major unless `strides` (in elements) are given.
-  Tensor(void* data, DLDataType dtype, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {},
-         DLDevice device = {kDLCPU, 0})
+  Tensor(void* data, DLDataType dtype, std::vector<std::int64_t> shape,
+         std::vector<std::int64_t> strides = {}, DLDevice device = {kDLCPU, 0})
       : shape_(std::move(shape)), strides_(std::move(strides)) {
-    c_ = DLTensor{data, device, static_cast<std::int32_t>(shape_.size()), dtype, nullptr, nullptr, 0};
+    c_ = DLTensor{data,    device, static_cast<std::int32_t>(shape_.size()), dtype, nullptr,
+                  nullptr, 0};
   }
   // What calls take; good as long as this tensor is.
   const DLTensor* dl() {

@@ -12,13 +12,23 @@ namespace {
 nlohmann::json to_json(const Explanation& explanation) {
   nlohmann::json candidates = nlohmann::json::array();
   for (const Candidate& candidate : explanation.candidates) {
-    candidates.push_back({{"source", candidate.source}, {"kernel", candidate.kernel}, {"variant", candidate.variant},
-                          {"backend", candidate.backend}, {"target", candidate.target}, {"tier", tier_name(candidate.tier)},
-                          {"taken", candidate.taken}, {"reason", candidate.reason},
-                          {"median_us", candidate.median_us > 0 ? nlohmann::json(candidate.median_us) : nlohmann::json()}});
+    candidates.push_back(
+        {{"source", candidate.source},
+         {"kernel", candidate.kernel},
+         {"variant", candidate.variant},
+         {"backend", candidate.backend},
+         {"target", candidate.target},
+         {"tier", tier_name(candidate.tier)},
+         {"taken", candidate.taken},
+         {"reason", candidate.reason},
+         {"median_us",
+          candidate.median_us > 0 ? nlohmann::json(candidate.median_us) : nlohmann::json()}});
   }
-  return {{"op", explanation.op}, {"asked", tier_name(explanation.asked)}, {"outcome", explanation.outcome},
-          {"grade", explanation.grade}, {"candidates", std::move(candidates)}};
+  return {{"op", explanation.op},
+          {"asked", tier_name(explanation.asked)},
+          {"outcome", explanation.outcome},
+          {"grade", explanation.grade},
+          {"candidates", std::move(candidates)}};
 }
 
 const PlanObject* plan_of(const opforge_plan* handle) {
@@ -29,7 +39,8 @@ const PlanObject* plan_of(const opforge_plan* handle) {
 
 extern "C" {
 
-opforge_status opforge_call(opforge_context* context, const char* op, const DLTensor* const* tensors, size_t tensor_count,
+opforge_status opforge_call(opforge_context* context, const char* op,
+                            const DLTensor* const* tensors, size_t tensor_count,
                             const opforge_attribute* attributes, size_t attribute_count,
                             const opforge_call_options* options) noexcept {
   return guarded([&] {
@@ -37,48 +48,65 @@ opforge_status opforge_call(opforge_context* context, const char* op, const DLTe
     if (object == nullptr) return OPFORGE_INVALID_ARGUMENT;
     if (op == nullptr) return failed(Code::kInvalidArgument, "the operator's name is null");
     CallArguments arguments;
-    if (auto set = arguments.set(tensors, tensor_count, attributes, attribute_count, options); !set) return failed(set.error());
-    const auto outcome = object->runtime.call_list(op, arguments.tensors(), arguments.attributes(), arguments.options());
+    if (auto set = arguments.set(tensors, tensor_count, attributes, attribute_count, options); !set)
+      return failed(set.error());
+    const auto outcome = object->runtime.call_list(op, arguments.tensors(), arguments.attributes(),
+                                                   arguments.options());
     if (!outcome) return failed(outcome.error());
     if (*outcome) return failed(Code::kUnavailable, (*outcome)->reason);
     return OPFORGE_OK;
   });
 }
 
-opforge_status opforge_explain_json(opforge_context* context, const char* op, const DLTensor* const* tensors,
-                                    size_t tensor_count, const opforge_attribute* attributes, size_t attribute_count,
+opforge_status opforge_explain_json(opforge_context* context, const char* op,
+                                    const DLTensor* const* tensors, size_t tensor_count,
+                                    const opforge_attribute* attributes, size_t attribute_count,
                                     const opforge_call_options* options, char** json) noexcept {
   return guarded([&] {
     ContextObject* object = context_of(context);
     if (object == nullptr) return OPFORGE_INVALID_ARGUMENT;
     if (op == nullptr) return failed(Code::kInvalidArgument, "the operator's name is null");
     CallArguments arguments;
-    if (auto set = arguments.set(tensors, tensor_count, attributes, attribute_count, options); !set) return failed(set.error());
-    const auto explanation = object->runtime.explain(op, arguments.tensors(), arguments.attribute_map(), arguments.options());
+    if (auto set = arguments.set(tensors, tensor_count, attributes, attribute_count, options); !set)
+      return failed(set.error());
+    const auto explanation = object->runtime.explain(
+        op, arguments.tensors(), arguments.attribute_map(), arguments.options());
     return give_text(to_json(explanation).dump(), json);
   });
 }
 
-opforge_status opforge_plan_create(opforge_context* context, const char* op, const DLTensor* const* tensors,
-                                   size_t tensor_count, const opforge_attribute* attributes, size_t attribute_count,
-                                   const opforge_call_options* options, opforge_plan** plan) noexcept {
+opforge_status opforge_plan_create(opforge_context* context, const char* op,
+                                   const DLTensor* const* tensors, size_t tensor_count,
+                                   const opforge_attribute* attributes, size_t attribute_count,
+                                   const opforge_call_options* options,
+                                   opforge_plan** plan) noexcept {
   return guarded([&] {
     ContextObject* object = context_of(context);
     if (object == nullptr) return OPFORGE_INVALID_ARGUMENT;
-    if (op == nullptr || plan == nullptr) return failed(Code::kInvalidArgument, "the operator's name or the place for the plan is null");
+    if (op == nullptr || plan == nullptr)
+      return failed(Code::kInvalidArgument,
+                    "the operator's name or the place for the plan is null");
     *plan = nullptr;
     CallArguments arguments;
-    if (auto set = arguments.set(tensors, tensor_count, attributes, attribute_count, options); !set) return failed(set.error());
-    auto prepared = object->runtime.prepare(op, arguments.tensors(), arguments.attribute_map(), arguments.options());
+    if (auto set = arguments.set(tensors, tensor_count, attributes, attribute_count, options); !set)
+      return failed(set.error());
+    auto prepared = object->runtime.prepare(op, arguments.tensors(), arguments.attribute_map(),
+                                            arguments.options());
     if (!prepared) return failed(prepared.error());
-    if (const auto* no = std::get_if<Unavailable>(&*prepared)) return failed(Code::kUnavailable, no->reason);
+    if (const auto* no = std::get_if<Unavailable>(&*prepared))
+      return failed(Code::kUnavailable, no->reason);
     auto made = std::make_unique<PlanObject>();
     made->plan = std::get<std::shared_ptr<const Plan>>(std::move(*prepared));
     const Variant& variant = made->plan->artifact().variant;
     made->variant = to_string(variant);
     made->device = device_name(made->plan->device().device);
-    made->info = {variant.kernel.c_str(), made->variant.c_str(), variant.backend.c_str(), variant.target.c_str(),
-                  made->device.c_str(), contract_of(variant.tier), grade_name(made->plan->grade()).data(),
+    made->info = {variant.kernel.c_str(),
+                  made->variant.c_str(),
+                  variant.backend.c_str(),
+                  variant.target.c_str(),
+                  made->device.c_str(),
+                  contract_of(variant.tier),
+                  grade_name(made->plan->grade()).data(),
                   made->plan->why().c_str()};
     *plan = reinterpret_cast<opforge_plan*>(take_slot(Tag::kPlan, made.get()));
     made.release();
@@ -97,32 +125,38 @@ opforge_status opforge_plan_workspace_bytes(const opforge_plan* plan, size_t* by
 opforge_status opforge_plan_workspace_align(const opforge_plan* plan, size_t* align) noexcept {
   const PlanObject* object = plan_of(plan);
   if (object == nullptr) return OPFORGE_INVALID_ARGUMENT;
-  if (align == nullptr) return failed(Code::kInvalidArgument, "the place for the alignment is null");
+  if (align == nullptr)
+    return failed(Code::kInvalidArgument, "the place for the alignment is null");
   *align = object->plan->workspace_align_mask() + 1;
   return OPFORGE_OK;
 }
 
-opforge_status opforge_plan_execute(const opforge_plan* plan, void* const* data, size_t data_count, void* workspace,
-                                    void* stream) noexcept {
+opforge_status opforge_plan_execute(const opforge_plan* plan, void* const* data, size_t data_count,
+                                    void* workspace, void* stream) noexcept {
   return guarded([&] {
     const PlanObject* object = plan_of(plan);
     if (object == nullptr) return OPFORGE_INVALID_ARGUMENT;
     if (data_count != object->plan->tensor_count() || (data == nullptr && data_count != 0)) {
-      return failed(Code::kInvalidArgument, "the plan is for " + std::to_string(object->plan->tensor_count()) + " tensors, got " +
-                                                (data == nullptr ? std::string("none") : std::to_string(data_count)));
+      return failed(Code::kInvalidArgument,
+                    "the plan is for " + std::to_string(object->plan->tensor_count()) +
+                        " tensors, got " +
+                        (data == nullptr ? std::string("none") : std::to_string(data_count)));
     }
     if (stream != nullptr) {
-      if (const Status kept = keep_if_captured(*object->plan, stream); !kept) return failed(kept.error());
+      if (const Status kept = keep_if_captured(*object->plan, stream); !kept)
+        return failed(kept.error());
     }
     const Status done = object->plan->execute(data, workspace, stream);
     return done ? OPFORGE_OK : failed(done.error());
   });
 }
 
-opforge_status opforge_plan_describe(const opforge_plan* plan, const opforge_plan_info** info) noexcept {
+opforge_status opforge_plan_describe(const opforge_plan* plan,
+                                     const opforge_plan_info** info) noexcept {
   const PlanObject* object = plan_of(plan);
   if (object == nullptr) return OPFORGE_INVALID_ARGUMENT;
-  if (info == nullptr) return failed(Code::kInvalidArgument, "the place for the description is null");
+  if (info == nullptr)
+    return failed(Code::kInvalidArgument, "the place for the description is null");
   *info = &object->info;
   return OPFORGE_OK;
 }

@@ -16,7 +16,7 @@ struct OperatorObject {
   std::vector<std::vector<const char*>> dims;
   std::vector<opforge_tensor_info> tensors;
   std::vector<opforge_attribute_info> attributes;
-  std::vector<std::string> texts;          // reserved in full before it is filled: addresses stay
+  std::vector<std::string> texts;  // reserved in full before it is filled: addresses stay
   std::vector<const char*> dtypes;
   std::shared_ptr<const OperatorSection> section;
   opforge_operator_info info{};
@@ -27,7 +27,7 @@ struct ContextObject {
   Runtime runtime;
   std::mutex mutex;  // of what follows
   std::vector<std::shared_ptr<ArtifactSource>> packs;
-  std::vector<std::string> names;          // of operators, sorted
+  std::vector<std::string> names;  // of operators, sorted
   std::map<std::string, std::unique_ptr<OperatorObject>, std::less<>> operators;
 };
 

@@ -26,20 +26,26 @@ Result<DType> dtype_of(const DLDataType& type) {
     if (is(kFloat8E5M2Code, 8)) return DType::kF8E5M2;
   }
   return fail(Code::kInvalidArgument,
-              fmt::format("DLPack dtype {{code {}, {} bits, {} lanes}} is none of opforge's: f64 f32 f16 bf16 f8e4m3 f8e5m2 "
-                          "i8 i32 i64 u8 u32 u64 bool, one lane", type.code, type.bits, type.lanes));
+              fmt::format("DLPack dtype {{code {}, {} bits, {} lanes}} is none of opforge's: f64 "
+                          "f32 f16 bf16 f8e4m3 f8e5m2 "
+                          "i8 i32 i64 u8 u32 u64 bool, one lane",
+                          type.code, type.bits, type.lanes));
 }
 
 Result<Device> device_of(const DLDevice& device) {
   switch (static_cast<int>(device.device_type)) {
     case kDLCPU:
-    case kDLCUDAHost: return Device{DeviceKind::kCpu, 0};
+    case kDLCUDAHost:
+      return Device{DeviceKind::kCpu, 0};
     case kDLCUDA:
-    case kDLCUDAManaged: return Device{DeviceKind::kCuda, device.device_id};
-    case kDLOpenCL: return Device{DeviceKind::kOpenCl, device.device_id};
+    case kDLCUDAManaged:
+      return Device{DeviceKind::kCuda, device.device_id};
+    case kDLOpenCL:
+      return Device{DeviceKind::kOpenCl, device.device_id};
     default:
-      return fail(Code::kInvalidArgument, fmt::format("DLPack device type {} is not served: CPU, CUDA and OpenCL are",
-                                                      static_cast<int>(device.device_type)));
+      return fail(Code::kInvalidArgument,
+                  fmt::format("DLPack device type {} is not served: CPU, CUDA and OpenCL are",
+                              static_cast<int>(device.device_type)));
   }
 }
 
@@ -50,9 +56,11 @@ Result<TensorView> view_of(const DLTensor& tensor) {
   OPFORGE_ASSIGN(view.dtype, dtype_of(tensor.dtype));
   OPFORGE_ASSIGN(view.device, device_of(tensor.device));
   if (tensor.ndim < 0 || tensor.ndim > kMaxRank) {
-    return fail(Code::kInvalidArgument, fmt::format("{} dims, expected 0 to {}", tensor.ndim, kMaxRank));
+    return fail(Code::kInvalidArgument,
+                fmt::format("{} dims, expected 0 to {}", tensor.ndim, kMaxRank));
   }
-  if (tensor.ndim > 0 && tensor.shape == nullptr) return fail(Code::kInvalidArgument, "the shape is null");
+  if (tensor.ndim > 0 && tensor.shape == nullptr)
+    return fail(Code::kInvalidArgument, "the shape is null");
   view.rank = tensor.ndim;
   std::int64_t dense = 1;
   for (int i = tensor.ndim - 1; i >= 0; --i) {
@@ -61,18 +69,23 @@ Result<TensorView> view_of(const DLTensor& tensor) {
     // Overflow is refused by name when the shape is checked; here it only must not be undefined.
     if (__builtin_mul_overflow(dense, tensor.shape[i], &dense)) dense = 0;
   }
-  view.data = tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
+  view.data =
+      tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
   return view;
 }
 
-Status CallArguments::set(const DLTensor* const* tensors, std::size_t tensor_count, const opforge_attribute* attributes,
-                          std::size_t attribute_count, const opforge_call_options* options) {
-  if (tensor_count != 0 && tensors == nullptr) return fail(Code::kInvalidArgument, "the list of tensors is null");
-  if (attribute_count != 0 && attributes == nullptr) return fail(Code::kInvalidArgument, "the list of attributes is null");
+Status CallArguments::set(const DLTensor* const* tensors, std::size_t tensor_count,
+                          const opforge_attribute* attributes, std::size_t attribute_count,
+                          const opforge_call_options* options) {
+  if (tensor_count != 0 && tensors == nullptr)
+    return fail(Code::kInvalidArgument, "the list of tensors is null");
+  if (attribute_count != 0 && attributes == nullptr)
+    return fail(Code::kInvalidArgument, "the list of attributes is null");
   if (tensor_count > kInline) many_tensors_.resize(tensor_count);
   if (attribute_count > kInline) many_attributes_.resize(attribute_count);
   tensors_ = {tensor_count > kInline ? many_tensors_.data() : inline_tensors_.data(), tensor_count};
-  attributes_ = {attribute_count > kInline ? many_attributes_.data() : inline_attributes_.data(), attribute_count};
+  attributes_ = {attribute_count > kInline ? many_attributes_.data() : inline_attributes_.data(),
+                 attribute_count};
   for (std::size_t i = 0; i < tensor_count; ++i) {
     if (tensors[i] == nullptr) {
       tensors_[i] = TensorView::absent();
@@ -88,7 +101,8 @@ Status CallArguments::set(const DLTensor* const* tensors, std::size_t tensor_cou
   for (std::size_t i = 0; i < attribute_count; ++i) {
     const opforge_attribute& given = attributes[i];
     CallAttribute& attribute = attributes_[i];
-    if (given.name == nullptr) return fail(Code::kInvalidArgument, fmt::format("attribute {} has no name", i));
+    if (given.name == nullptr)
+      return fail(Code::kInvalidArgument, fmt::format("attribute {} has no name", i));
     attribute.name = given.name;
     switch (given.type) {
       case OPFORGE_ATTRIBUTE_INT:
@@ -101,13 +115,14 @@ Status CallArguments::set(const DLTensor* const* tensors, std::size_t tensor_cou
         attribute.number = given.number;
         break;
       case OPFORGE_ATTRIBUTE_TEXT:
-        if (given.text == nullptr) return fail(Code::kInvalidArgument, fmt::format("attribute {} has no text", given.name));
+        if (given.text == nullptr)
+          return fail(Code::kInvalidArgument, fmt::format("attribute {} has no text", given.name));
         attribute.kind = CallAttribute::Kind::kText;
         attribute.text = given.text;
         break;
       default:
-        return fail(Code::kInvalidArgument, fmt::format("attribute {} has type {}, expected 0 to 3", given.name,
-                                                        static_cast<int>(given.type)));
+        return fail(Code::kInvalidArgument, fmt::format("attribute {} has type {}, expected 0 to 3",
+                                                        given.name, static_cast<int>(given.type)));
     }
   }
   if (options == nullptr) return {};
@@ -120,11 +135,18 @@ Status CallArguments::set_options(const opforge_call_options& given, const DLTen
   OPFORGE_ASSIGN(options_.contract, contract_from(given.contract));
   if (given.backend != nullptr) options_.backend = given.backend;
   switch (given.proof) {
-    case OPFORGE_PROOF_DEFAULT: options_.proof = ProofPolicy::kDefault; break;
-    case OPFORGE_PROOF_REQUIRED: options_.proof = ProofPolicy::kRequired; break;
-    case OPFORGE_PROOF_OFF: options_.proof = ProofPolicy::kOff; break;
+    case OPFORGE_PROOF_DEFAULT:
+      options_.proof = ProofPolicy::kDefault;
+      break;
+    case OPFORGE_PROOF_REQUIRED:
+      options_.proof = ProofPolicy::kRequired;
+      break;
+    case OPFORGE_PROOF_OFF:
+      options_.proof = ProofPolicy::kOff;
+      break;
     default:
-      return fail(Code::kInvalidArgument, fmt::format("proof is {}, expected 0 to 2", static_cast<int>(given.proof)));
+      return fail(Code::kInvalidArgument,
+                  fmt::format("proof is {}, expected 0 to 2", static_cast<int>(given.proof)));
   }
   options_.allow_ptx = given.allow_ptx != 0;
   options_.stream = given.stream;
@@ -132,13 +154,17 @@ Status CallArguments::set_options(const opforge_call_options& given, const DLTen
   options_.facts.rank = given.rank;
   options_.facts.world_size = given.world_size == 0 ? 1 : given.world_size;
   if (options_.facts.world_size < 1 || given.rank < 0 || given.rank >= options_.facts.world_size) {
-    return fail(Code::kInvalidArgument, fmt::format("rank is {} of {}", given.rank, options_.facts.world_size));
+    return fail(Code::kInvalidArgument,
+                fmt::format("rank is {} of {}", given.rank, options_.facts.world_size));
   }
   if (given.precondition != nullptr) {
     options_.facts.user = [given, tensors, tensor_count](std::span<const TensorView>) {
       const char* reason = nullptr;
-      if (given.precondition(given.precondition_user, tensors, tensor_count, &reason) != 0) return Support::yes();
-      return Support::no(reason != nullptr && *reason != '\0' ? reason : "the caller's precondition refused without a reason");
+      if (given.precondition(given.precondition_user, tensors, tensor_count, &reason) != 0)
+        return Support::yes();
+      return Support::no(reason != nullptr && *reason != '\0'
+                             ? reason
+                             : "the caller's precondition refused without a reason");
     };
   }
   return {};

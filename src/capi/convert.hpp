@@ -17,8 +17,9 @@ class CallArguments {
  public:
   // The structs given must outlive this.
   static constexpr std::size_t kInline = 12;
-  Status set(const DLTensor* const* tensors, std::size_t tensor_count, const opforge_attribute* attributes,
-             std::size_t attribute_count, const opforge_call_options* options);
+  Status set(const DLTensor* const* tensors, std::size_t tensor_count,
+             const opforge_attribute* attributes, std::size_t attribute_count,
+             const opforge_call_options* options);
   CallArguments() = default;
   CallArguments(const CallArguments&) = delete;
   CallArguments& operator=(const CallArguments&) = delete;
@@ -29,7 +30,8 @@ class CallArguments {
   const CallOptions& options() const { return options_; }
 
  private:
-  Status set_options(const opforge_call_options& given, const DLTensor* const* tensors, std::size_t tensor_count);
+  Status set_options(const opforge_call_options& given, const DLTensor* const* tensors,
+                     std::size_t tensor_count);
   std::array<TensorView, kInline> inline_tensors_;
   std::array<CallAttribute, kInline> inline_attributes_;
   std::vector<TensorView> many_tensors_;

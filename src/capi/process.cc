@@ -43,23 +43,32 @@ opforge_status opforge_devices_json(char** json) noexcept {
   return guarded([&] {
     nlohmann::json list = nlohmann::json::array();
     for (const DeviceInfo& info : all_devices()) {
-      list.push_back({{"device", device_name(info.device)}, {"model", info.model}, {"arch", info.arch},
-                      {"driver", info.driver_version}, {"cores", info.sm_count}, {"memory_bytes", info.memory_bytes}});
+      list.push_back({{"device", device_name(info.device)},
+                      {"model", info.model},
+                      {"arch", info.arch},
+                      {"driver", info.driver_version},
+                      {"cores", info.sm_count},
+                      {"memory_bytes", info.memory_bytes}});
     }
     return give_text(list.dump(), json);
   });
 }
 
-opforge_status opforge_set_log(opforge_log_function function, void* user, int least_level) noexcept {
+opforge_status opforge_set_log(opforge_log_function function, void* user,
+                               int least_level) noexcept {
   return guarded([&] {
-    if (least_level < 0 || least_level > 3) return failed(Code::kInvalidArgument, "the level is 0 to 3");
+    if (least_level < 0 || least_level > 3)
+      return failed(Code::kInvalidArgument, "the level is 0 to 3");
     if (function == nullptr) {
       set_log_sink({});
       return OPFORGE_OK;
     }
-    set_log_sink([function, user](LogLevel level, std::string_view subsystem, std::string_view message) {
-      function(user, static_cast<int>(level), std::string(subsystem).c_str(), std::string(message).c_str());
-    }, static_cast<LogLevel>(least_level));
+    set_log_sink(
+        [function, user](LogLevel level, std::string_view subsystem, std::string_view message) {
+          function(user, static_cast<int>(level), std::string(subsystem).c_str(),
+                   std::string(message).c_str());
+        },
+        static_cast<LogLevel>(least_level));
     return OPFORGE_OK;
   });
 }
@@ -68,7 +77,10 @@ opforge_status opforge_fallbacks_json(char** json) noexcept {
   return guarded([&] {
     nlohmann::json list = nlohmann::json::array();
     for (const FallbackCount& one : fallback_counts()) {
-      list.push_back({{"op", one.op}, {"asked", tier_name(one.asked)}, {"used", tier_name(one.used)}, {"count", one.count}});
+      list.push_back({{"op", one.op},
+                      {"asked", tier_name(one.asked)},
+                      {"used", tier_name(one.used)},
+                      {"count", one.count}});
     }
     return give_text(list.dump(), json);
   });

@@ -10,8 +10,8 @@ thread_local std::string last_error;
 
 struct Slots {
   std::mutex mutex;
-  std::deque<Slot> all;          // addresses stay
-  std::deque<Slot*> waiting;     // freed, oldest first
+  std::deque<Slot> all;       // addresses stay
+  std::deque<Slot*> waiting;  // freed, oldest first
 };
 Slots& slots() {
   static Slots& instance = *new Slots;  // handles may be destroyed after static destructors ran
@@ -23,45 +23,70 @@ constexpr std::size_t kQuarantine = 1024;
 
 opforge_status status_of(Code code) {
   switch (code) {
-    case Code::kUnavailable: return OPFORGE_UNAVAILABLE;
-    case Code::kInvalidArgument: return OPFORGE_INVALID_ARGUMENT;
-    case Code::kInvalidDeclaration: return OPFORGE_INVALID_DECLARATION;
-    case Code::kNotFound: return OPFORGE_NOT_FOUND;
-    case Code::kContractUnsatisfied: return OPFORGE_CONTRACT_UNSATISFIED;
-    case Code::kCompilationSealed: return OPFORGE_COMPILATION_SEALED;
-    case Code::kBackendNotEligible: return OPFORGE_BACKEND_NOT_ELIGIBLE;
-    case Code::kCorrupt: return OPFORGE_CORRUPT;
-    case Code::kUntrusted: return OPFORGE_UNTRUSTED;
-    case Code::kIncompatible: return OPFORGE_INCOMPATIBLE;
-    case Code::kIo: return OPFORGE_IO;
-    case Code::kToolchain: return OPFORGE_TOOLCHAIN;
-    case Code::kDriver: return OPFORGE_DRIVER;
-    case Code::kOutOfMemory: return OPFORGE_OUT_OF_MEMORY;
-    case Code::kTimeout: return OPFORGE_TIMEOUT;
-    case Code::kCancelled: return OPFORGE_CANCELLED;
-    case Code::kInternal: return OPFORGE_INTERNAL;
+    case Code::kUnavailable:
+      return OPFORGE_UNAVAILABLE;
+    case Code::kInvalidArgument:
+      return OPFORGE_INVALID_ARGUMENT;
+    case Code::kInvalidDeclaration:
+      return OPFORGE_INVALID_DECLARATION;
+    case Code::kNotFound:
+      return OPFORGE_NOT_FOUND;
+    case Code::kContractUnsatisfied:
+      return OPFORGE_CONTRACT_UNSATISFIED;
+    case Code::kCompilationSealed:
+      return OPFORGE_COMPILATION_SEALED;
+    case Code::kBackendNotEligible:
+      return OPFORGE_BACKEND_NOT_ELIGIBLE;
+    case Code::kCorrupt:
+      return OPFORGE_CORRUPT;
+    case Code::kUntrusted:
+      return OPFORGE_UNTRUSTED;
+    case Code::kIncompatible:
+      return OPFORGE_INCOMPATIBLE;
+    case Code::kIo:
+      return OPFORGE_IO;
+    case Code::kToolchain:
+      return OPFORGE_TOOLCHAIN;
+    case Code::kDriver:
+      return OPFORGE_DRIVER;
+    case Code::kOutOfMemory:
+      return OPFORGE_OUT_OF_MEMORY;
+    case Code::kTimeout:
+      return OPFORGE_TIMEOUT;
+    case Code::kCancelled:
+      return OPFORGE_CANCELLED;
+    case Code::kInternal:
+      return OPFORGE_INTERNAL;
   }
   return OPFORGE_INTERNAL;
 }
 
 opforge_contract contract_of(Tier tier) {
   switch (tier) {
-    case Tier::kFast: return OPFORGE_FAST;
-    case Tier::kHighPrecision: return OPFORGE_HIGH_PRECISION;
-    case Tier::kDeterministic: return OPFORGE_DETERMINISTIC;
+    case Tier::kFast:
+      return OPFORGE_FAST;
+    case Tier::kHighPrecision:
+      return OPFORGE_HIGH_PRECISION;
+    case Tier::kDeterministic:
+      return OPFORGE_DETERMINISTIC;
   }
   return OPFORGE_CONTRACT_DEFAULT;
 }
 
 Result<std::optional<Contract>> contract_from(opforge_contract contract) {
   switch (contract) {
-    case OPFORGE_CONTRACT_DEFAULT: return std::optional<Contract>();
-    case OPFORGE_FAST: return std::optional(Tier::kFast);
-    case OPFORGE_HIGH_PRECISION: return std::optional(Tier::kHighPrecision);
-    case OPFORGE_DETERMINISTIC: return std::optional(Tier::kDeterministic);
+    case OPFORGE_CONTRACT_DEFAULT:
+      return std::optional<Contract>();
+    case OPFORGE_FAST:
+      return std::optional(Tier::kFast);
+    case OPFORGE_HIGH_PRECISION:
+      return std::optional(Tier::kHighPrecision);
+    case OPFORGE_DETERMINISTIC:
+      return std::optional(Tier::kDeterministic);
   }
-  return fail(Code::kInvalidArgument, "contract is " + std::to_string(static_cast<int>(contract)) +
-                                          ", expected OPFORGE_CONTRACT_DEFAULT, FAST, HIGH_PRECISION or DETERMINISTIC");
+  return fail(Code::kInvalidArgument,
+              "contract is " + std::to_string(static_cast<int>(contract)) +
+                  ", expected OPFORGE_CONTRACT_DEFAULT, FAST, HIGH_PRECISION or DETERMINISTIC");
 }
 
 opforge_status failed(Code code, std::string_view message) noexcept {

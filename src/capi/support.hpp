@@ -49,8 +49,8 @@ inline opforge_status give_text(std::string_view text, char** into) {
   return OPFORGE_OK;
 }
 
-// Handles point at slots that are never freed and are used again only after many others, so that a handle that was
-// destroyed is recognised instead of followed.
+// Handles point at slots that are never freed and are used again only after many others, so that a
+// handle that was destroyed is recognised instead of followed.
 enum class Tag : std::uint64_t {
   kFree = 0,
   kContext = 0x6f7066436f6e7478,   // "opfContx"
@@ -69,8 +69,10 @@ void free_slot(Slot* slot) noexcept;
 template <class T>
 T* object_of(const void* handle, Tag tag, const char* what) noexcept {
   const auto* slot = static_cast<const Slot*>(handle);
-  const bool plausible = slot != nullptr && reinterpret_cast<std::uintptr_t>(slot) % alignof(Slot) == 0;
-  if (plausible && slot->tag == tag) [[likely]] return static_cast<T*>(slot->object);
+  const bool plausible =
+      slot != nullptr && reinterpret_cast<std::uintptr_t>(slot) % alignof(Slot) == 0;
+  if (plausible && slot->tag == tag) [[likely]]
+    return static_cast<T*>(slot->object);
   std::string_view problem = slot == nullptr ? " is null" : " is of another kind, or was destroyed";
   try {
     failed(Code::kInvalidArgument, std::string(what) + std::string(problem));
@@ -93,7 +95,9 @@ Result<T> options_from(const T* given) {
     // A newer caller: fine as long as it uses nothing that this library does not know.
     const auto* bytes = reinterpret_cast<const unsigned char*>(given);
     for (std::size_t i = sizeof(T); i < size; ++i) {
-      if (bytes[i] != 0) return fail(Code::kInvalidArgument, "the options ask for what this version of opforge does not know");
+      if (bytes[i] != 0)
+        return fail(Code::kInvalidArgument,
+                    "the options ask for what this version of opforge does not know");
     }
     size = sizeof(T);
   }

@@ -1,4 +1,5 @@
-// The argument block of one launch: the constant bytes of a prepared step with this call's pointers written in.
+// The argument block of one launch: the constant bytes of a prepared step with this call's pointers
+// written in.
 #pragma once
 
 #include <cstring>
@@ -8,13 +9,16 @@
 
 namespace opforge {
 
-// What a pointer patch points at. Absent and empty tensors (and an absent workspace) stay null whatever is added.
-inline void* patched_pointer(std::int32_t tensor, std::int64_t add_bytes, void* const* tensors, void* workspace) {
+// What a pointer patch points at. Absent and empty tensors (and an absent workspace) stay null
+// whatever is added.
+inline void* patched_pointer(std::int32_t tensor, std::int64_t add_bytes, void* const* tensors,
+                             void* workspace) {
   void* base = tensor < 0 ? workspace : tensors[tensor];
   return base == nullptr ? nullptr : static_cast<char*>(base) + add_bytes;
 }
 
-// Lives on the stack of a launch. Only blocks beyond kInlineBytes allocate. Tensor maps are left to the launcher.
+// Lives on the stack of a launch. Only blocks beyond kInlineBytes allocate. Tensor maps are left to
+// the launcher.
 class ArgumentBlock {
  public:
   static constexpr std::size_t kInlineBytes = 1024;

@@ -23,15 +23,25 @@ struct CallState {
 
 class CallKey {
  public:
-  CallKey(std::string_view op, std::span<const TensorView> tensors, std::span<const CallAttribute> attributes,
-          const CallOptions& options, const CallState& state) {
+  CallKey(std::string_view op, std::span<const TensorView> tensors,
+          std::span<const CallAttribute> attributes, const CallOptions& options,
+          const CallState& state) {
     text(op);
     put(static_cast<std::uint32_t>(tensors.size()));
     for (const TensorView& view : tensors) tensor(view);
     for (const CallAttribute& one : attributes) attribute(one);
-    const Head head{options.contract ? static_cast<std::uint8_t>(1 + static_cast<int>(*options.contract)) : std::uint8_t{0},
-                    static_cast<std::uint8_t>(options.proof), options.allow_ptx, options.facts.lockstep, state.sealed,
-                    state.development, state.capturing, 0, options.facts.world_size, options.facts.rank};
+    const Head head{options.contract
+                        ? static_cast<std::uint8_t>(1 + static_cast<int>(*options.contract))
+                        : std::uint8_t{0},
+                    static_cast<std::uint8_t>(options.proof),
+                    options.allow_ptx,
+                    options.facts.lockstep,
+                    state.sealed,
+                    state.development,
+                    state.capturing,
+                    0,
+                    options.facts.world_size,
+                    options.facts.rank};
     put(head);
     text(options.backend);
     hash_ = fast_hash(data(), size_);
@@ -84,10 +94,12 @@ class CallKey {
       put(TensorHead{0, 0, 0, -1, 0});
       return;
     }
-    const auto address = reinterpret_cast<std::uintptr_t>(view.data) | (std::uintptr_t{1} << kMostAlignBits);
-    put(TensorHead{static_cast<std::uint8_t>(view.dtype), static_cast<std::uint8_t>(view.device.kind),
-                   static_cast<std::uint8_t>(__builtin_ctzll(address)), static_cast<std::int8_t>(view.rank),
-                   view.device.ordinal});
+    const auto address =
+        reinterpret_cast<std::uintptr_t>(view.data) | (std::uintptr_t{1} << kMostAlignBits);
+    put(TensorHead{static_cast<std::uint8_t>(view.dtype),
+                   static_cast<std::uint8_t>(view.device.kind),
+                   static_cast<std::uint8_t>(__builtin_ctzll(address)),
+                   static_cast<std::int8_t>(view.rank), view.device.ordinal});
     // A rank out of range is refused later, by name.
     const auto rank = static_cast<std::size_t>(view.rank > kMaxRank ? 0 : view.rank);
     append(view.dims.data(), rank * sizeof(std::int64_t));
@@ -97,9 +109,12 @@ class CallKey {
     text(one.name);
     put(one.kind);
     switch (one.kind) {
-      case CallAttribute::Kind::kInt: return put(one.integer);
-      case CallAttribute::Kind::kFloat: return put(one.number);
-      case CallAttribute::Kind::kText: return text(one.text);
+      case CallAttribute::Kind::kInt:
+        return put(one.integer);
+      case CallAttribute::Kind::kFloat:
+        return put(one.number);
+      case CallAttribute::Kind::kText:
+        return text(one.text);
     }
   }
 

@@ -12,7 +12,8 @@ namespace {
 using CodeId = std::tuple<Digest, const Launcher*, int>;
 
 struct Entry {
-  std::mutex loading;  // held while this code is loaded, so that others wait for it and not for each other
+  std::mutex
+      loading;  // held while this code is loaded, so that others wait for it and not for each other
   std::shared_ptr<LoadedCode> code;
   std::uint64_t last_use = 0;
 };
@@ -30,16 +31,19 @@ Cache& cache() {
   return instance;
 }
 
-// Take out the longest unused entries beyond the bound. They are returned, so that they unload outside the lock.
+// Take out the longest unused entries beyond the bound. They are returned, so that they unload
+// outside the lock.
 std::vector<std::shared_ptr<LoadedCode>> evict_locked(Cache& cache) {
   std::vector<std::shared_ptr<LoadedCode>> evicted;
   if (cache.entries.size() <= kUnusedCodeKept) return evicted;
   std::multimap<std::uint64_t, CodeId> unused;
   for (const auto& [id, entry] : cache.entries) {
-    // One reference from the cache to the entry, one from the entry to the code: nobody else holds it.
+    // One reference from the cache to the entry, one from the entry to the code: nobody else holds
+    // it.
     if (entry.use_count() == 1 && entry->code.use_count() <= 1) unused.emplace(entry->last_use, id);
   }
-  for (auto it = unused.begin(); it != unused.end() && unused.size() - evicted.size() > kUnusedCodeKept; ++it) {
+  for (auto it = unused.begin();
+       it != unused.end() && unused.size() - evicted.size() > kUnusedCodeKept; ++it) {
     auto found = cache.entries.find(it->second);
     evicted.push_back(std::move(found->second->code));
     cache.entries.erase(found);
@@ -49,7 +53,8 @@ std::vector<std::shared_ptr<LoadedCode>> evict_locked(Cache& cache) {
 
 }  // namespace
 
-Result<std::shared_ptr<LoadedCode>> load_code(Launcher& launcher, const Artifact& artifact, int ordinal, bool allow_ptx,
+Result<std::shared_ptr<LoadedCode>> load_code(Launcher& launcher, const Artifact& artifact,
+                                              int ordinal, bool allow_ptx,
                                               const std::function<Result<std::string>()>& bytes) {
   Cache& all = cache();
   std::shared_ptr<Entry> entry;
@@ -65,7 +70,8 @@ Result<std::shared_ptr<LoadedCode>> load_code(Launcher& launcher, const Artifact
   std::lock_guard loading(entry->loading);
   if (entry->code != nullptr) return entry->code;
   OPFORGE_ASSIGN(const std::string code, bytes());
-  OPFORGE_ASSIGN(std::shared_ptr<LoadedCode> loaded, launcher.load(artifact, code, ordinal, allow_ptx));
+  OPFORGE_ASSIGN(std::shared_ptr<LoadedCode> loaded,
+                 launcher.load(artifact, code, ordinal, allow_ptx));
   std::lock_guard lock(all.mutex);  // eviction looks at every entry's code under this lock
   entry->code = loaded;
   return loaded;

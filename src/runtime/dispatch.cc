@@ -14,19 +14,25 @@
 namespace opforge {
 namespace {
 
-bool is_reference(const OfferedArtifact& offered) { return offered.artifact->variant.backend == kReferenceBackend; }
+bool is_reference(const OfferedArtifact& offered) {
+  return offered.artifact->variant.backend == kReferenceBackend;
+}
 
 Verdict no(Stage stage, std::string reason) { return {stage, std::move(reason), false}; }
 
-bool same_dtypes(const DTypeCombo& offered, const DTypeCombo& asked) { return offered.empty() || offered == asked; }
+bool same_dtypes(const DTypeCombo& offered, const DTypeCombo& asked) {
+  return offered.empty() || offered == asked;
+}
 
 // Baked attributes of the code that differ from the call's, as text; empty when none does.
 std::string baked_difference(const ValueMap& baked, const ValueMap& attributes) {
   for (const auto& [name, value] : baked) {
     const auto found = attributes.find(name);
-    if (found == attributes.end()) return fmt::format("it bakes in {}, which the call does not have", name);
+    if (found == attributes.end())
+      return fmt::format("it bakes in {}, which the call does not have", name);
     if (found->second == value) continue;
-    return fmt::format("{}={} is compiled in, the call has {}", name, to_string(value), to_string(found->second));
+    return fmt::format("{}={} is compiled in, the call has {}", name, to_string(value),
+                       to_string(found->second));
   }
   return {};
 }
@@ -38,7 +44,8 @@ bool more_special(const Target& a, const Target& b) {
 
 }  // namespace
 
-std::size_t backend_rank(const Signature& signature, std::string_view backend, std::span<const std::string> others) {
+std::size_t backend_rank(const Signature& signature, std::string_view backend,
+                         std::span<const std::string> others) {
   const auto& order = signature.backend_priority;
   const auto listed = std::find(order.begin(), order.end(), backend);
   if (listed != order.end()) return static_cast<std::size_t>(listed - order.begin());
@@ -54,7 +61,8 @@ std::string layout_class(const BoundCall& call) {
       text += '-';
       continue;
     }
-    const bool rows = view.rank == 0 || view.dims[view.rank - 1] <= 1 || view.strides[view.rank - 1] == 1;
+    const bool rows =
+        view.rank == 0 || view.dims[view.rank - 1] <= 1 || view.strides[view.rank - 1] == 1;
     text += view.is_contiguous() ? 'c' : rows ? 'r' : 's';
     text += reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 ? "16" : "1";
   }
@@ -89,14 +97,18 @@ Result<ValueMap> default_values(const Artifact& artifact, Evaluator& evaluator) 
   return values;
 }
 
-bool is_proved(const OperatorView& view, const OfferedArtifact& offered, const DeviceInfo& device, Contract asked) {
+bool is_proved(const OperatorView& view, const OfferedArtifact& offered, const DeviceInfo& device,
+               Contract asked) {
   const Artifact& artifact = *offered.artifact;
   for (const auto& section : view.sections) {
     for (const Attestation& proof : section.section->attestations) {
-      if (!proof.passed || proof.code_digest != artifact.code_digest || proof.proof_key != artifact.proof_key) continue;
+      if (!proof.passed || proof.code_digest != artifact.code_digest ||
+          proof.proof_key != artifact.proof_key)
+        continue;
       if (proof.device_model != device.model || !satisfies(proof.tier, asked)) continue;
       // PTX became code in the driver that was there: another one may compile it differently.
-      if (artifact.kind == CodeKind::kPtx && proof.driver_version != device.driver_version) continue;
+      if (artifact.kind == CodeKind::kPtx && proof.driver_version != device.driver_version)
+        continue;
       return true;
     }
   }
@@ -106,7 +118,8 @@ bool is_proved(const OperatorView& view, const OfferedArtifact& offered, const D
 std::string describe_call(const Signature& signature, const BoundCall& call) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
-    if (call.tensors[i].present()) parts.push_back(signature.tensors[i].name + " " + describe(call.tensors[i]));
+    if (call.tensors[i].present())
+      parts.push_back(signature.tensors[i].name + " " + describe(call.tensors[i]));
   }
   std::string text = fmt::format("{}({}", signature.name, join(parts, ", "));
   const char* separator = "; ";
@@ -128,7 +141,8 @@ Dispatch::Dispatch(const Question& question) : question_(question) {
   }
 }
 
-const Result<ValueMap>& Dispatch::defaults_of(const OfferedArtifact& offered, Evaluator& evaluator) const {
+const Result<ValueMap>& Dispatch::defaults_of(const OfferedArtifact& offered,
+                                              Evaluator& evaluator) const {
   const auto key = std::tuple(offered.section, std::string_view(offered.artifact->variant.kernel),
                               specialisations_of(*offered.artifact));
   if (const auto found = defaults_.find(key); found != defaults_.end()) return found->second;
@@ -146,29 +160,38 @@ Verdict Dispatch::judge(const OfferedArtifact& offered, Evaluator& evaluator) co
   const bool reference = is_reference(offered);
   const bool away = reference && question_.device.device.kind != DeviceKind::kCpu;
   if (away && !question_.development) {
-    return no(Stage::kDevice, fmt::format("the tensors are on {}: references copy them to the host in development mode only",
-                                          device_name(question_.device.device)));
+    return no(
+        Stage::kDevice,
+        fmt::format(
+            "the tensors are on {}: references copy them to the host in development mode only",
+            device_name(question_.device.device)));
   }
   const DeviceInfo& device = reference ? question_.host : question_.device;
-  if (const Support runs = runs_on(offered.target, device, options.allow_ptx && !question_.sealed); !runs) {
+  if (const Support runs = runs_on(offered.target, device, options.allow_ptx && !question_.sealed);
+      !runs) {
     return no(Stage::kDevice, runs.reason());
   }
   if (artifact.min_driver > device.driver_version) {
-    return no(Stage::kDevice, fmt::format("needs driver {} or later, {} has {}", artifact.min_driver,
-                                          device_name(device.device), device.driver_version));
+    return no(Stage::kDevice,
+              fmt::format("needs driver {} or later, {} has {}", artifact.min_driver,
+                          device_name(device.device), device.driver_version));
   }
   if (!same_dtypes(artifact.variant.dtypes, question_.call.dtypes)) {
-    return no(Stage::kDTypes, fmt::format("built for {}, the call has {}", to_string(artifact.variant.dtypes),
-                                          to_string(question_.call.dtypes)));
+    return no(Stage::kDTypes,
+              fmt::format("built for {}, the call has {}", to_string(artifact.variant.dtypes),
+                          to_string(question_.call.dtypes)));
   }
-  if (std::string differs = baked_difference(artifact.variant.baked, question_.call.attributes); !differs.empty()) {
+  if (std::string differs = baked_difference(artifact.variant.baked, question_.call.attributes);
+      !differs.empty()) {
     return no(Stage::kAttributes, std::move(differs));
   }
   if (!satisfies(artifact.variant.tier, question_.asked)) {
-    return no(Stage::kTier, fmt::format("offers {}, {} is asked", tier_name(artifact.variant.tier), tier_name(question_.asked)));
+    return no(Stage::kTier, fmt::format("offers {}, {} is asked", tier_name(artifact.variant.tier),
+                                        tier_name(question_.asked)));
   }
   if (question_.asked == Tier::kDeterministic) {
-    if (Verdict verdict = judge_bit_class(offered, evaluator); verdict.stage != Stage::kEligible) return verdict;
+    if (Verdict verdict = judge_bit_class(offered, evaluator); verdict.stage != Stage::kEligible)
+      return verdict;
   }
   // A call that launches nothing meets every guard.
   if (!outputs_are_empty(question_.view.signature(), question_.call)) {
@@ -178,28 +201,37 @@ Verdict Dispatch::judge(const OfferedArtifact& offered, Evaluator& evaluator) co
     if (!guards) return no(Stage::kGuards, guards.reason());
   }
   bool unproved = false;
-  if (!reference && options.proof != ProofPolicy::kOff && !is_proved(question_.view, offered, device, question_.asked)) {
+  if (!reference && options.proof != ProofPolicy::kOff &&
+      !is_proved(question_.view, offered, device, question_.asked)) {
     unproved = true;
     if (options.proof == ProofPolicy::kRequired || question_.asked != Tier::kFast) {
-      return no(Stage::kProof, fmt::format("not proved at {} on {}: run `opforge verify --pack PACK --attest FILE` there, then "
-                                           "`opforge pack attest PACK FILE`", tier_name(question_.asked),
-                                           device.model.empty() ? device_name(device.device) : device.model));
+      return no(
+          Stage::kProof,
+          fmt::format(
+              "not proved at {} on {}: run `opforge verify --pack PACK --attest FILE` there, then "
+              "`opforge pack attest PACK FILE`",
+              tier_name(question_.asked),
+              device.model.empty() ? device_name(device.device) : device.model));
     }
   }
   CallerFacts facts = options.facts;
   facts.capturing = question_.capturing;
   facts.user = nullptr;  // asked once for the call, not for each candidate
-  if (const Support met = check_preconditions(artifact.preconditions, question_.call.tensors, facts); !met) {
+  if (const Support met =
+          check_preconditions(artifact.preconditions, question_.call.tensors, facts);
+      !met) {
     return no(Stage::kPrecondition, met.reason());
   }
   if (away && question_.capturing) {
-    return no(Stage::kPrecondition, "the stream is being captured, and the reference on the host waits for it");
+    return no(Stage::kPrecondition,
+              "the stream is being captured, and the reference on the host waits for it");
   }
   return {Stage::kEligible, {}, unproved};
 }
 
-// The declaration fixes it: the kernel of the first backend in priority order that has one for devices of this kind, and
-// the most special of its targets that runs here. An artifact that is missing from the packs does not move the class.
+// The declaration fixes it: the kernel of the first backend in priority order that has one for
+// devices of this kind, and the most special of its targets that runs here. An artifact that is
+// missing from the packs does not move the class.
 Dispatch::BitClass Dispatch::find_bit_class() const {
   const Signature& signature = question_.view.signature();
   std::vector<std::string> others;
@@ -216,7 +248,8 @@ Dispatch::BitClass Dispatch::find_bit_class() const {
       if (offered.artifact->variant.kernel != kernel || !offered.foreign.empty()) continue;
       if (offered.target.device != question_.device.device.kind) continue;
       for_kind = true;
-      const bool runs{runs_on(offered.target, question_.device, question_.options.allow_ptx && !question_.sealed)};
+      const bool runs{runs_on(offered.target, question_.device,
+                              question_.options.allow_ptx && !question_.sealed)};
       if (runs && same_dtypes(offered.artifact->variant.dtypes, question_.call.dtypes) &&
           baked_difference(offered.artifact->variant.baked, question_.call.attributes).empty() &&
           (best == nullptr || more_special(offered.target, *best))) {
@@ -226,16 +259,20 @@ Dispatch::BitClass Dispatch::find_bit_class() const {
     if (best != nullptr) return {kernel, best->name, {}};
     if (for_kind) return {kernel, {}, {}};
   }
-  return {{}, {}, fmt::format("no DETERMINISTIC kernel of {} is for {} devices", signature.name,
-                              device_kind_name(question_.device.device.kind))};
+  return {{},
+          {},
+          fmt::format("no DETERMINISTIC kernel of {} is for {} devices", signature.name,
+                      device_kind_name(question_.device.device.kind))};
 }
 
 Verdict Dispatch::judge_bit_class(const OfferedArtifact& offered, Evaluator& evaluator) const {
   const Artifact& artifact = *offered.artifact;
   if (!bit_class_.why_none.empty()) return no(Stage::kTier, bit_class_.why_none);
-  if (artifact.variant.kernel != bit_class_.kernel || artifact.variant.target != bit_class_.target) {
-    return no(Stage::kBitClass, fmt::format("outside the bit class: {} on {} fixes the bits here", bit_class_.kernel,
-                                            bit_class_.target.empty() ? "another target" : bit_class_.target));
+  if (artifact.variant.kernel != bit_class_.kernel ||
+      artifact.variant.target != bit_class_.target) {
+    return no(Stage::kBitClass,
+              fmt::format("outside the bit class: {} on {} fixes the bits here", bit_class_.kernel,
+                          bit_class_.target.empty() ? "another target" : bit_class_.target));
   }
   const auto& defaults = defaults_of(offered, evaluator);
   if (!defaults) return no(Stage::kBitClass, defaults.error().message);
@@ -243,11 +280,14 @@ Verdict Dispatch::judge_bit_class(const OfferedArtifact& offered, Evaluator& eva
     if (!tunable.changes_bits) continue;
     const auto fixed = defaults->find(tunable.name);
     const auto own = artifact.variant.values.find(tunable.name);
-    if (fixed == defaults->end() || own == artifact.variant.values.end() || fixed->second != own->second) {
-      return no(Stage::kBitClass,
-                fmt::format("outside the bit class: {} is {}, the declaration fixes {} for these dims", tunable.name,
-                            own == artifact.variant.values.end() ? "absent" : to_string(own->second),
-                            fixed == defaults->end() ? "nothing" : to_string(fixed->second)));
+    if (fixed == defaults->end() || own == artifact.variant.values.end() ||
+        fixed->second != own->second) {
+      return no(
+          Stage::kBitClass,
+          fmt::format("outside the bit class: {} is {}, the declaration fixes {} for these dims",
+                      tunable.name,
+                      own == artifact.variant.values.end() ? "absent" : to_string(own->second),
+                      fixed == defaults->end() ? "nothing" : to_string(fixed->second)));
     }
   }
   return {Stage::kEligible, {}, false};

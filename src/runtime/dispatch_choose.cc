@@ -34,14 +34,19 @@ double shape_distance(const ValueMap& measured, const ValueMap& asked) {
 
 std::string dims_text(const ValueMap& dims) {
   std::string text;
-  for (const auto& [symbol, value] : dims) text += fmt::format("{}{}={}", text.empty() ? "" : ",", symbol, to_string(value));
+  for (const auto& [symbol, value] : dims)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", symbol, to_string(value));
   return text;
 }
 
-bool is_reference(const OfferedArtifact& offered) { return offered.artifact->variant.backend == kReferenceBackend; }
+bool is_reference(const OfferedArtifact& offered) {
+  return offered.artifact->variant.backend == kReferenceBackend;
+}
 
-// How far a variant's tunables are from the defaults at this call: how many differ, and by how much.
-std::pair<std::size_t, double> default_distance(const Artifact& artifact, const ValueMap& defaults) {
+// How far a variant's tunables are from the defaults at this call: how many differ, and by how
+// much.
+std::pair<std::size_t, double> default_distance(const Artifact& artifact,
+                                                const ValueMap& defaults) {
   std::size_t differ = 0;
   double distance = 0;
   for (const auto& [name, value] : defaults) {
@@ -49,7 +54,8 @@ std::pair<std::size_t, double> default_distance(const Artifact& artifact, const 
     if (own != artifact.variant.values.end() && own->second == value) continue;
     ++differ;
     const auto* wanted = std::get_if<std::int64_t>(&value);
-    const auto* present = own == artifact.variant.values.end() ? nullptr : std::get_if<std::int64_t>(&own->second);
+    const auto* present =
+        own == artifact.variant.values.end() ? nullptr : std::get_if<std::int64_t>(&own->second);
     if (wanted != nullptr && present != nullptr) distance += log_ratio(*wanted, *present);
   }
   return {differ, distance};
@@ -61,7 +67,8 @@ std::vector<std::int64_t> specialisation_order(const Artifact& artifact) {
   for (const Artifact::Default& tunable : artifact.defaults) {
     if (!tunable.specialisation) continue;
     const auto own = artifact.variant.values.find(tunable.name);
-    const auto* value = own == artifact.variant.values.end() ? nullptr : std::get_if<std::int64_t>(&own->second);
+    const auto* value =
+        own == artifact.variant.values.end() ? nullptr : std::get_if<std::int64_t>(&own->second);
     order.push_back(value == nullptr ? 0 : -*value);
   }
   return order;
@@ -77,7 +84,8 @@ bool Dispatch::admits(std::size_t artifact, std::string_view backend) const {
 
 std::optional<Choice> Dispatch::measured(std::string_view backend) const {
   const std::string layout = layout_class(question_.call);
-  // Of entries for the asked contract before those for a stricter one, the nearest shape, the fastest, then canonically.
+  // Of entries for the asked contract before those for a stricter one, the nearest shape, the
+  // fastest, then canonically.
   using Order = std::tuple<int, double, double, Digest, std::size_t>;
   std::optional<Order> best;
   const TableEntry* best_entry = nullptr;
@@ -92,8 +100,11 @@ std::optional<Choice> Dispatch::measured(std::string_view backend) const {
       if (std::isinf(distance)) continue;
       for (std::size_t i = 0; i < question_.view.artifacts.size(); ++i) {
         const Artifact& artifact = *question_.view.artifacts[i].artifact;
-        if (artifact.code_key != entry.code_key || artifact.variant.target != entry.target || !admits(i, backend)) continue;
-        const Order order{static_cast<int>(entry.contract), distance, entry.median_us, entry.code_key, i};
+        if (artifact.code_key != entry.code_key || artifact.variant.target != entry.target ||
+            !admits(i, backend))
+          continue;
+        const Order order{static_cast<int>(entry.contract), distance, entry.median_us,
+                          entry.code_key, i};
         if (best && *best <= order) continue;
         best = order;
         best_entry = &entry;
@@ -106,21 +117,25 @@ std::optional<Choice> Dispatch::measured(std::string_view backend) const {
   choice.median_us = best_entry->median_us;
   const bool exact = std::get<1>(*best) == 0;
   choice.grade = exact ? Grade::kExact : Grade::kNearest;
-  choice.why = exact ? fmt::format("measured fastest for {}: {:.2f} us", dims_text(best_entry->dims), best_entry->median_us)
-                     : fmt::format("measured fastest for the nearest shape {}", dims_text(best_entry->dims));
+  choice.why =
+      exact ? fmt::format("measured fastest for {}: {:.2f} us", dims_text(best_entry->dims),
+                          best_entry->median_us)
+            : fmt::format("measured fastest for the nearest shape {}", dims_text(best_entry->dims));
   return choice;
 }
 
 std::optional<Choice> Dispatch::by_priority(std::string_view backend) const {
   const Signature& signature = question_.view.signature();
   std::vector<std::string> others;
-  for (const OfferedArtifact& offered : question_.view.artifacts) others.push_back(offered.artifact->variant.backend);
+  for (const OfferedArtifact& offered : question_.view.artifacts)
+    others.push_back(offered.artifact->variant.backend);
   std::sort(others.begin(), others.end());
   others.erase(std::unique(others.begin(), others.end()), others.end());
 
   Evaluator evaluator(signature, question_.call, question_.device);
-  using Order = std::tuple<std::size_t, int, std::tuple<bool, int, bool>, std::pair<std::size_t, double>,
-                           std::vector<std::int64_t>, std::size_t, Digest>;
+  using Order =
+      std::tuple<std::size_t, int, std::tuple<bool, int, bool>, std::pair<std::size_t, double>,
+                 std::vector<std::int64_t>, std::size_t, Digest>;
   std::optional<Order> best;
   Choice choice;
   for (std::size_t i = 0; i < question_.view.artifacts.size(); ++i) {
@@ -133,15 +148,20 @@ std::optional<Choice> Dispatch::by_priority(std::string_view backend) const {
     Order order{backend_rank(signature, artifact.variant.backend, others),
                 static_cast<int>(artifact.variant.tier),
                 {offered.target.ptx, -offered.target.arch, !offered.target.arch_specific},
-                distance, specialisation_order(artifact), offered.section, artifact.code_key};
+                distance,
+                specialisation_order(artifact),
+                offered.section,
+                artifact.code_key};
     if (best && *best <= order) continue;
     choice.artifact = i;
-    choice.why = distance.first == 0 ? "not measured: first by priority, default variant"
-                                     : "not measured: first by priority, nearest to the default variant";
+    choice.why = distance.first == 0
+                     ? "not measured: first by priority, default variant"
+                     : "not measured: first by priority, nearest to the default variant";
     best = std::move(order);
   }
   if (!best) return std::nullopt;
-  choice.grade = is_reference(question_.view.artifacts[choice.artifact]) ? Grade::kReference : Grade::kDefault;
+  choice.grade =
+      is_reference(question_.view.artifacts[choice.artifact]) ? Grade::kReference : Grade::kDefault;
   return choice;
 }
 
@@ -172,23 +192,27 @@ std::optional<Choice> Dispatch::choose() const {
   };
   if (!question_.options.backend.empty()) {
     auto choice = served_by(question_.options.backend);
-    if (choice) choice->why = fmt::format("backend {} named in the call; {}", question_.options.backend, choice->why);
+    if (choice)
+      choice->why =
+          fmt::format("backend {} named in the call; {}", question_.options.backend, choice->why);
     return finish(std::move(choice));
   }
   bool forced_unserved = false;
   if (!question_.forced.empty()) {
     if (auto choice = served_by(question_.forced)) {
-      choice->why = fmt::format("backend {} forced for the process; {}", question_.forced, choice->why);
+      choice->why =
+          fmt::format("backend {} forced for the process; {}", question_.forced, choice->why);
       return finish(std::move(choice));
     }
     forced_unserved = true;
   }
   auto choice = served_by({});
   if (!choice) {
-    // What a kernel's precondition forbids is not done by the slowest code there is: the caller routes elsewhere.
-    const bool precondition = std::any_of(verdicts_.begin(), verdicts_.end(), [](const Verdict& verdict) {
-      return verdict.stage == Stage::kPrecondition;
-    });
+    // What a kernel's precondition forbids is not done by the slowest code there is: the caller
+    // routes elsewhere.
+    const bool precondition =
+        std::any_of(verdicts_.begin(), verdicts_.end(),
+                    [](const Verdict& verdict) { return verdict.stage == Stage::kPrecondition; });
     if (!precondition) choice = reference();
   }
   if (choice) choice->forced_unserved = forced_unserved;

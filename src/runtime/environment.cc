@@ -15,10 +15,10 @@ namespace opforge {
 
 const std::vector<std::string>& known_variables() {
   static const std::vector<std::string>& names = *new std::vector<std::string>{
-      "OPFORGE_BACKEND",    "OPFORGE_CACHE_DIR", "OPFORGE_CONFIG_DIR", "OPFORGE_CPU_LEVEL",
-      "OPFORGE_CUDA_INCLUDE", "OPFORGE_CXX",     "OPFORGE_LIBCUDA",    "OPFORGE_LIBNVML",
-      "OPFORGE_NVRTC",      "OPFORGE_PLUGINS",   "OPFORGE_SOURCE_DIR", "OPFORGE_STATE_DIR",
-      "OPFORGE_THREADS",    "OPFORGE_TRUST",
+      "OPFORGE_BACKEND",      "OPFORGE_CACHE_DIR", "OPFORGE_CONFIG_DIR", "OPFORGE_CPU_LEVEL",
+      "OPFORGE_CUDA_INCLUDE", "OPFORGE_CXX",       "OPFORGE_LIBCUDA",    "OPFORGE_LIBNVML",
+      "OPFORGE_NVRTC",        "OPFORGE_PLUGINS",   "OPFORGE_SOURCE_DIR", "OPFORGE_STATE_DIR",
+      "OPFORGE_THREADS",      "OPFORGE_TRUST",
   };
   return names;
 }
@@ -30,7 +30,8 @@ std::vector<std::string> unknown_variables() {
     const std::string_view text = *entry;
     if (text.substr(0, kPrefix.size()) != kPrefix) continue;
     std::string name(text.substr(0, text.find('=')));
-    if (!std::binary_search(known_variables().begin(), known_variables().end(), name)) unknown.push_back(std::move(name));
+    if (!std::binary_search(known_variables().begin(), known_variables().end(), name))
+      unknown.push_back(std::move(name));
   }
   std::sort(unknown.begin(), unknown.end());
   return unknown;
@@ -44,10 +45,12 @@ void warn_of_unknown_variables() {
     std::vector<std::string> offers;
     for (const std::string& name : unknown) {
       const auto near = nearest_names(name, known_variables(), 1);
-      offers.push_back(near.empty() ? name : fmt::format("{} (did you mean {}?)", name, near.front()));
+      offers.push_back(near.empty() ? name
+                                    : fmt::format("{} (did you mean {}?)", name, near.front()));
     }
-    log(LogLevel::kWarning, "runtime", fmt::format("these variables mean nothing: {}; valid are {}", join(offers, ", "),
-                                                   join(known_variables(), ", ")));
+    log(LogLevel::kWarning, "runtime",
+        fmt::format("these variables mean nothing: {}; valid are {}", join(offers, ", "),
+                    join(known_variables(), ", ")));
   });
 }
 

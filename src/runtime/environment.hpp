@@ -10,7 +10,8 @@ namespace opforge {
 const std::vector<std::string>& known_variables();
 // OPFORGE_ variables of the environment that mean nothing, sorted.
 std::vector<std::string> unknown_variables();
-// Log one warning for the process that names the unknown variables and lists the valid ones, if there are any.
+// Log one warning for the process that names the unknown variables and lists the valid ones, if
+// there are any.
 void warn_of_unknown_variables();
 
 }  // namespace opforge

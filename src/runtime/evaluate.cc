@@ -11,7 +11,9 @@ constexpr std::size_t kMaxCachedExpressions = 8192;
 
 struct TextHash {
   using is_transparent = void;
-  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  std::size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>{}(text);
+  }
 };
 
 }  // namespace

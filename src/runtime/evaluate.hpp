@@ -9,8 +9,8 @@
 
 namespace opforge {
 
-// The symbols of a call and a device; a variant's values are laid over them for each candidate. Not thread-safe; parsed
-// expressions are kept per thread, so that texts met before cost a look-up.
+// The symbols of a call and a device; a variant's values are laid over them for each candidate. Not
+// thread-safe; parsed expressions are kept per thread, so that texts met before cost a look-up.
 class Evaluator {
  public:
   Evaluator(const Signature& signature, const BoundCall& call, const DeviceInfo& device);
@@ -30,7 +30,8 @@ class Evaluator {
   const ValueMap* values_ = nullptr;
 };
 
-// The expression of a text, parsed once per thread. The pointer is good until the next call on this thread.
+// The expression of a text, parsed once per thread. The pointer is good until the next call on this
+// thread.
 Result<const Expression*> parse_cached(std::string_view text);
 
 }  // namespace opforge

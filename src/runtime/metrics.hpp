@@ -10,8 +10,16 @@
 
 namespace opforge {
 
-struct FallbackCount { std::string op; Contract asked; Tier used; std::uint64_t count; };
-struct NamedCount { std::string op, name; std::uint64_t count; };  // name: "unavailable", "unproved", "reference", ...
+struct FallbackCount {
+  std::string op;
+  Contract asked;
+  Tier used;
+  std::uint64_t count;
+};
+struct NamedCount {
+  std::string op, name;
+  std::uint64_t count;
+};  // name: "unavailable", "unproved", "reference", ...
 
 void count_fallback(std::string_view op, Contract asked, Tier used);
 void count_event(std::string_view op, std::string_view name);

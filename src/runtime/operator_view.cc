@@ -9,21 +9,24 @@
 namespace opforge {
 namespace {
 
-// Names within the same group are likelier meant than a short edit distance across groups, so the last part counts too:
-// "rms_norm" finds "norm.rms_norm".
+// Names within the same group are likelier meant than a short edit distance across groups, so the
+// last part counts too: "rms_norm" finds "norm.rms_norm".
 std::vector<std::string> near(std::string_view op, const std::vector<std::string>& known) {
   std::vector<std::string> matches;
   for (const std::string& name : known) {
     const auto dot = name.rfind('.');
-    if (dot != std::string::npos && std::string_view(name).substr(dot + 1) == op) matches.push_back(name);
+    if (dot != std::string::npos && std::string_view(name).substr(dot + 1) == op)
+      matches.push_back(name);
   }
   for (std::string& name : nearest_names(op, known)) {
-    if (std::find(matches.begin(), matches.end(), name) == matches.end()) matches.push_back(std::move(name));
+    if (std::find(matches.begin(), matches.end(), name) == matches.end())
+      matches.push_back(std::move(name));
   }
   return matches;
 }
 
-Error unknown_operator(std::string_view op, const std::vector<std::shared_ptr<ArtifactSource>>& sources) {
+Error unknown_operator(std::string_view op,
+                       const std::vector<std::shared_ptr<ArtifactSource>>& sources) {
   std::vector<std::string> known;
   for (const auto& source : sources) {
     for (std::string& name : source->operators()) known.push_back(std::move(name));
@@ -44,8 +47,8 @@ std::string signature_difference(const Signature& a, const Signature& b) {
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
     const TensorArg &x = a.tensors[i], &y = b.tensors[i];
     if (x.name != y.name) return fmt::format("tensor {} is '{}', not '{}'", i, y.name, x.name);
-    if (x.dims != y.dims || x.dtype != y.dtype || x.access != y.access || x.optional != y.optional ||
-        x.may_alias != y.may_alias) {
+    if (x.dims != y.dims || x.dtype != y.dtype || x.access != y.access ||
+        x.optional != y.optional || x.may_alias != y.may_alias) {
       return fmt::format("tensor '{}' is declared differently", x.name);
     }
   }
@@ -54,8 +57,8 @@ std::string signature_difference(const Signature& a, const Signature& b) {
   }
   for (std::size_t i = 0; i < a.attributes.size(); ++i) {
     const AttrArg &x = a.attributes[i], &y = b.attributes[i];
-    if (x.name != y.name || x.type != y.type || x.default_value != y.default_value || x.choices != y.choices ||
-        x.baked != y.baked) {
+    if (x.name != y.name || x.type != y.type || x.default_value != y.default_value ||
+        x.choices != y.choices || x.baked != y.baked) {
       return fmt::format("attribute '{}' is declared differently", y.name);
     }
   }
@@ -79,8 +82,9 @@ Result<std::shared_ptr<const OperatorView>> OperatorView::gather(
     const OperatorSection& section = *view->sections[i].section;
     std::string foreign = signature_difference(view->signature(), section.signature);
     if (!foreign.empty()) {
-      foreign = fmt::format("{} declares {} differently from {}: {}", view->sections[i].source->name(), op,
-                            view->sections[0].source->name(), foreign);
+      foreign =
+          fmt::format("{} declares {} differently from {}: {}", view->sections[i].source->name(),
+                      op, view->sections[0].source->name(), foreign);
     }
     for (const Artifact& artifact : section.artifacts) {
       OPFORGE_ASSIGN(Target target, parse_target(artifact.variant.target));

@@ -15,10 +15,14 @@ constexpr const char* kWhere = "runtime/plan";
 
 std::string_view grade_name(Grade grade) {
   switch (grade) {
-    case Grade::kExact: return "exact";
-    case Grade::kNearest: return "nearest";
-    case Grade::kDefault: return "default";
-    case Grade::kReference: return "reference";
+    case Grade::kExact:
+      return "exact";
+    case Grade::kNearest:
+      return "nearest";
+    case Grade::kDefault:
+      return "default";
+    case Grade::kReference:
+      return "reference";
   }
   return "?";
 }
@@ -27,7 +31,8 @@ Status Plan::execute(void* const* tensors, void* workspace, StreamHandle stream)
   std::uintptr_t bad = 0;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const auto address = reinterpret_cast<std::uintptr_t>(tensors[i]);
-    bad |= (address & tensors_[i].align_mask) | std::uintptr_t{tensors_[i].required && address == 0};
+    bad |=
+        (address & tensors_[i].align_mask) | std::uintptr_t{tensors_[i].required && address == 0};
   }
   for (const Conflict& conflict : conflicts_) {
     const Tensor& a = tensors_[conflict.output];
@@ -35,40 +40,51 @@ Status Plan::execute(void* const* tensors, void* workspace, StreamHandle stream)
     const char* at = static_cast<const char*>(tensors[conflict.output]);
     const char* bt = static_cast<const char*>(tensors[conflict.other]);
     const std::int64_t distance = at - bt;
-    bad |= std::uintptr_t{distance + a.high_bytes > b.low_bytes && distance + a.low_bytes < b.high_bytes};
+    bad |= std::uintptr_t{distance + a.high_bytes > b.low_bytes &&
+                          distance + a.low_bytes < b.high_bytes};
   }
-  if (bad != 0) [[unlikely]] OPFORGE_TRY(check_pointers(tensors));
+  if (bad != 0) [[unlikely]]
+    OPFORGE_TRY(check_pointers(tensors));
   if (steps_.empty()) return {};
-  if (staging_ != nullptr) [[unlikely]] return execute_staged(tensors, stream);
+  if (staging_ != nullptr) [[unlikely]]
+    return execute_staged(tensors, stream);
   if (workspace_bytes_ != 0 &&
-      (workspace == nullptr || (reinterpret_cast<std::uintptr_t>(workspace) & workspace_mask_) != 0)) [[unlikely]] {
-    return fail(Code::kInvalidArgument,
-                fmt::format("{}: needs {} bytes of workspace aligned to {}, got {}", op_, workspace_bytes_,
-                            workspace_mask_ + 1, workspace == nullptr ? "none" : "a pointer less aligned"),
-                kWhere);
+      (workspace == nullptr ||
+       (reinterpret_cast<std::uintptr_t>(workspace) & workspace_mask_) != 0)) [[unlikely]] {
+    return fail(
+        Code::kInvalidArgument,
+        fmt::format("{}: needs {} bytes of workspace aligned to {}, got {}", op_, workspace_bytes_,
+                    workspace_mask_ + 1, workspace == nullptr ? "none" : "a pointer less aligned"),
+        kWhere);
   }
   return launch_steps(tensors, workspace, stream);
 }
 
 Status Plan::launch_steps(void* const* tensors, void* workspace, StreamHandle stream) const {
-  if (steps_.size() == 1) [[likely]] return launcher_->launch(steps_[0], tensors, workspace, ordinal_, stream);
-  for (const PreparedStep& step : steps_) OPFORGE_TRY(launcher_->launch(step, tensors, workspace, ordinal_, stream));
+  if (steps_.size() == 1) [[likely]]
+    return launcher_->launch(steps_[0], tensors, workspace, ordinal_, stream);
+  for (const PreparedStep& step : steps_)
+    OPFORGE_TRY(launcher_->launch(step, tensors, workspace, ordinal_, stream));
   return {};
 }
 
-// The slow half of the checks: which pointer, what is wrong with it. Ranges that overlap may still share no element (two
-// column blocks of one matrix), and memory that is declared to alias may be exactly the same.
+// The slow half of the checks: which pointer, what is wrong with it. Ranges that overlap may still
+// share no element (two column blocks of one matrix), and memory that is declared to alias may be
+// exactly the same.
 Status Plan::check_pointers(void* const* tensors) const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (tensors_[i].required && tensors[i] == nullptr) {
       return fail(Code::kInvalidArgument,
-                  fmt::format("{}: the data of '{}' is null, but it has {} elements", op_, names_[i],
-                              views_[i].element_count()), kWhere);
+                  fmt::format("{}: the data of '{}' is null, but it has {} elements", op_,
+                              names_[i], views_[i].element_count()),
+                  kWhere);
     }
     if ((reinterpret_cast<std::uintptr_t>(tensors[i]) & tensors_[i].align_mask) != 0) {
       return fail(Code::kInvalidArgument,
-                  fmt::format("{}: the data of '{}' at {} is not aligned to {} bytes, as this plan was prepared for; "
-                              "prepare again with this tensor", op_, names_[i], tensors[i], tensors_[i].align_mask + 1),
+                  fmt::format("{}: the data of '{}' at {} is not aligned to {} bytes, as this plan "
+                              "was prepared for; "
+                              "prepare again with this tensor",
+                              op_, names_[i], tensors[i], tensors_[i].align_mask + 1),
                   kWhere);
     }
   }
@@ -82,8 +98,10 @@ Status Plan::check_pointers(void* const* tensors) const {
                       std::equal(a.strides.begin(), a.strides.begin() + a.rank, b.strides.begin());
     if (conflict.same_allowed && same) continue;
     return fail(Code::kInvalidArgument,
-                fmt::format("{}: output '{}' overlaps '{}'; {}", op_, names_[conflict.output], names_[conflict.other],
-                            conflict.same_allowed ? "they may only be exactly the same memory" : "give it its own memory"),
+                fmt::format("{}: output '{}' overlaps '{}'; {}", op_, names_[conflict.output],
+                            names_[conflict.other],
+                            conflict.same_allowed ? "they may only be exactly the same memory"
+                                                  : "give it its own memory"),
                 kWhere);
   }
   return {};
@@ -112,29 +130,37 @@ Status Plan::execute_staged(void* const* tensors, StreamHandle stream) const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const std::int64_t size = tensors_[i].high_bytes - tensors_[i].low_bytes;
     if (size == 0) continue;
-    mirrors.bases[i] = std::aligned_alloc(kAlign, static_cast<std::size_t>((size + kAlign - 1) / kAlign * kAlign));
+    mirrors.bases[i] =
+        std::aligned_alloc(kAlign, static_cast<std::size_t>((size + kAlign - 1) / kAlign * kAlign));
     if (mirrors.bases[i] == nullptr) {
-      return fail(Code::kOutOfMemory, fmt::format("{}: no {} bytes of host memory for a copy of '{}'", op_, size, names_[i]));
+      return fail(
+          Code::kOutOfMemory,
+          fmt::format("{}: no {} bytes of host memory for a copy of '{}'", op_, size, names_[i]));
     }
     mirrors.data[i] = static_cast<char*>(mirrors.bases[i]) - tensors_[i].low_bytes;
     // Outputs too: what lies between their elements must come back unchanged.
-    OPFORGE_TRY(staging_->copy(ordinal, mirrors.bases[i], static_cast<char*>(tensors[i]) + tensors_[i].low_bytes,
+    OPFORGE_TRY(staging_->copy(ordinal, mirrors.bases[i],
+                               static_cast<char*>(tensors[i]) + tensors_[i].low_bytes,
                                static_cast<std::size_t>(size)));
   }
   std::vector<std::byte> workspace(workspace_bytes_ + workspace_mask_ + 1);
-  const auto address = (reinterpret_cast<std::uintptr_t>(workspace.data()) + workspace_mask_) & ~workspace_mask_;
+  const auto address =
+      (reinterpret_cast<std::uintptr_t>(workspace.data()) + workspace_mask_) & ~workspace_mask_;
   OPFORGE_TRY(launch_steps(mirrors.data.data(), reinterpret_cast<void*>(address), nullptr));
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (!tensors_[i].written) continue;
-    OPFORGE_TRY(staging_->copy(ordinal, static_cast<char*>(tensors[i]) + tensors_[i].low_bytes, mirrors.bases[i],
-                               static_cast<std::size_t>(tensors_[i].high_bytes - tensors_[i].low_bytes)));
+    OPFORGE_TRY(staging_->copy(
+        ordinal, static_cast<char*>(tensors[i]) + tensors_[i].low_bytes, mirrors.bases[i],
+        static_cast<std::size_t>(tensors_[i].high_bytes - tensors_[i].low_bytes)));
   }
   return {};
 }
 
 Status keep_if_captured(const Plan& plan, StreamHandle stream) {
-  if (plan.launcher_ == nullptr || plan.device_.device.kind == DeviceKind::kCpu || plan.staged()) return {};
-  OPFORGE_ASSIGN(const auto state, plan.launcher_->device_api().stream_state(plan.ordinal_, stream));
+  if (plan.launcher_ == nullptr || plan.device_.device.kind == DeviceKind::kCpu || plan.staged())
+    return {};
+  OPFORGE_ASSIGN(const auto state,
+                 plan.launcher_->device_api().stream_state(plan.ordinal_, stream));
   if (state.capturing) pin_code(plan.code_);
   return {};
 }

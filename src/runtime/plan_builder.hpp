@@ -13,14 +13,15 @@ class PlanBuilder {
  public:
   const Signature& signature;
   const BoundCall& call;
-  std::shared_ptr<const Artifact> artifact;   // keeps alive what it belongs to
+  std::shared_ptr<const Artifact> artifact;  // keeps alive what it belongs to
   Launcher& launcher;
   const DeviceInfo& device;                   // where the code runs
   std::function<Result<std::string>()> code;  // asked only when the code is not loaded yet
   bool allow_ptx = false;
   Grade grade = Grade::kDefault;
   std::string why;
-  DeviceApi* staging = nullptr;               // set: the tensors are on this API's device, the code runs on the host
+  DeviceApi* staging =
+      nullptr;  // set: the tensors are on this API's device, the code runs on the host
   const DeviceInfo* tensor_device = nullptr;  // null: `device`
 
   // kInvalidArgument: the launch record does not fit this call. Others: from loading and resolving.

@@ -1,5 +1,6 @@
-// Plans by call key. A hit in the calling thread's own table reads one generation and writes nothing that is shared; behind
-// it is a table for all threads. Both are bounded. A plan that is no longer in either goes when its last user does.
+// Plans by call key. A hit in the calling thread's own table reads one generation and writes
+// nothing that is shared; behind it is a table for all threads. Both are bounded. A plan that is no
+// longer in either goes when its last user does.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ struct CachedPlan {
   std::uint64_t generation = 0;  // of packs and settings, when it was made
   std::shared_ptr<const Plan> plan;
   Contract asked = Tier::kFast;
-  bool counted = false;          // one of the next three, or forced_unserved: calls are counted in metrics
+  bool counted = false;  // one of the next three, or forced_unserved: calls are counted in metrics
   bool fallback = false, unproved = false, reference = false;
   bool forced_unserved = false;
 };
@@ -41,7 +42,10 @@ class PlanTable {
   static constexpr std::size_t kShards = 16;
   struct Shard {
     mutable std::mutex mutex;
-    struct Slot { std::shared_ptr<const CachedPlan> entry; std::uint64_t last_use = 0; };
+    struct Slot {
+      std::shared_ptr<const CachedPlan> entry;
+      std::uint64_t last_use = 0;
+    };
     std::unordered_map<std::uint64_t, Slot> slots;  // by hash; a collision replaces
     std::uint64_t clock = 0;
   };
@@ -64,7 +68,8 @@ class ThreadPlans {
     }
     return nullptr;
   }
-  // Does nothing while a call of this thread is running, so that what find() gave stays good under nested calls.
+  // Does nothing while a call of this thread is running, so that what find() gave stays good under
+  // nested calls.
   void remember(std::uint64_t table, std::shared_ptr<const CachedPlan> entry);
 
   class Running {
@@ -80,7 +85,10 @@ class ThreadPlans {
 
  private:
   static constexpr std::size_t kSets = 64, kWays = 2;
-  struct Slot { std::uint64_t table = 0; std::shared_ptr<const CachedPlan> entry; };
+  struct Slot {
+    std::uint64_t table = 0;
+    std::shared_ptr<const CachedPlan> entry;
+  };
   std::array<std::array<Slot, kWays>, kSets> sets_;
   int running_ = 0;
 };

@@ -25,7 +25,8 @@ struct PointerTarget {
 // Builds the steps of one record. Errors name the entry and the parameter.
 class Preparer {
  public:
-  Preparer(const Signature& signature, const BoundCall& call, const ValueMap& values, const DeviceInfo& device)
+  Preparer(const Signature& signature, const BoundCall& call, const ValueMap& values,
+           const DeviceInfo& device)
       : signature_(signature), evaluator_(signature, call, device), device_(device) {
     evaluator_.use_values(&values);
   }
@@ -41,7 +42,8 @@ class Preparer {
       entry_ = step.kind == StepKind::kKernel ? step.entry : "memset";
       PreparedStep prepared;
       prepared.kind = step.kind;
-      OPFORGE_TRY(step.kind == StepKind::kMemset ? memset_step(step, prepared) : kernel_step(step, prepared));
+      OPFORGE_TRY(step.kind == StepKind::kMemset ? memset_step(step, prepared)
+                                                 : kernel_step(step, prepared));
       launch.steps.push_back(std::move(prepared));
     }
     return launch;
@@ -55,16 +57,20 @@ class Preparer {
   }
 
   Error named(Error error, std::string_view what) const {
-    error.message = fmt::format("{}: {} of entry '{}': {}", signature_.name, what, entry_, error.message);
+    error.message =
+        fmt::format("{}: {} of entry '{}': {}", signature_.name, what, entry_, error.message);
     return error;
   }
 
   tl::unexpected<Error> negative(std::string_view what, std::int64_t value) const {
-    return fail(Code::kInvalidArgument, fmt::format("{}: {} of entry '{}' is {}, but must not be negative",
-                                                    signature_.name, what, entry_, value), kWhere);
+    return fail(Code::kInvalidArgument,
+                fmt::format("{}: {} of entry '{}' is {}, but must not be negative", signature_.name,
+                            what, entry_, value),
+                kWhere);
   }
 
-  Status extents(const std::array<std::string, 3>& texts, std::string_view what, std::uint32_t (&into)[3]) {
+  Status extents(const std::array<std::string, 3>& texts, std::string_view what,
+                 std::uint32_t (&into)[3]) {
     for (int axis = 0; axis < 3; ++axis) {
       if (texts[axis].empty()) continue;
       const std::string label = fmt::format("{}.{}", what, "xyz"[axis]);
@@ -72,8 +78,10 @@ class Preparer {
       if (value < 0) return negative(label, value);
       if (value > std::numeric_limits<std::uint32_t>::max()) {
         return fail(Code::kInvalidArgument,
-                    fmt::format("{}: {} of entry '{}' is {} (from \"{}\"), which no launch can hold; split the call",
-                                signature_.name, label, entry_, value, texts[axis]), kWhere);
+                    fmt::format("{}: {} of entry '{}' is {} (from \"{}\"), which no launch can "
+                                "hold; split the call",
+                                signature_.name, label, entry_, value, texts[axis]),
+                    kWhere);
       }
       into[axis] = static_cast<std::uint32_t>(value);
     }
@@ -96,7 +104,8 @@ class Preparer {
       OPFORGE_TRY(extents(step.grid, "grid", prepared.grid));
       OPFORGE_TRY(extents(step.block, "block", prepared.block));
       OPFORGE_TRY(extents(step.cluster, "cluster", prepared.cluster));
-      const bool clustered = !(step.cluster[0].empty() && step.cluster[1].empty() && step.cluster[2].empty());
+      const bool clustered =
+          !(step.cluster[0].empty() && step.cluster[1].empty() && step.cluster[2].empty());
       for (auto& extent : prepared.cluster) {
         if (clustered && extent == 0) extent = 1;
       }
@@ -105,8 +114,10 @@ class Preparer {
       OPFORGE_ASSIGN(const std::int64_t bytes, integer(step.shared_bytes, "shared_bytes"));
       if (bytes < 0) return negative("shared_bytes", bytes);
       if (bytes > std::numeric_limits<std::uint32_t>::max()) {
-        return fail(Code::kInvalidArgument, fmt::format("{}: entry '{}' asks for {} bytes of shared memory",
-                                                        signature_.name, entry_, bytes), kWhere);
+        return fail(Code::kInvalidArgument,
+                    fmt::format("{}: entry '{}' asks for {} bytes of shared memory",
+                                signature_.name, entry_, bytes),
+                    kWhere);
       }
       prepared.shared_bytes = static_cast<std::uint32_t>(bytes);
     }
@@ -119,7 +130,8 @@ class Preparer {
   Status memset_step(const LaunchStep& step, PreparedStep& prepared) {
     OPFORGE_ASSIGN(const PointerTarget target, pointer(step.memset_target, "memset target"));
     if (target.null) {
-      return fail(Code::kInvalidDeclaration, fmt::format("{}: a memset step has no target", signature_.name));
+      return fail(Code::kInvalidDeclaration,
+                  fmt::format("{}: a memset step has no target", signature_.name));
     }
     prepared.memset_tensor = target.tensor;
     prepared.memset_add_bytes = target.add_bytes;
@@ -130,8 +142,10 @@ class Preparer {
       OPFORGE_ASSIGN(value, integer(step.memset_value, "memset_value"));
     }
     if (value < 0 || value > 255) {
-      return fail(Code::kInvalidArgument, fmt::format("{}: memset_value is {}, but must be a byte (0 to 255)",
-                                                      signature_.name, value), kWhere);
+      return fail(Code::kInvalidArgument,
+                  fmt::format("{}: memset_value is {}, but must be a byte (0 to 255)",
+                              signature_.name, value),
+                  kWhere);
     }
     prepared.memset_value = static_cast<std::uint8_t>(value);
     return {};
@@ -144,16 +158,20 @@ class Preparer {
     target.null = parsed->base == PointerValue::Base::kNull;
     if (parsed->base == PointerValue::Base::kTensor) {
       const auto& tensors = signature_.tensors;
-      const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                      [&](const TensorArg& arg) { return arg.name == parsed->tensor; });
+      const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorArg& arg) {
+        return arg.name == parsed->tensor;
+      });
       if (found == tensors.end()) {
-        return fail(Code::kInvalidDeclaration,
-                    fmt::format("{}: {} of entry '{}' is \"{}\", but '{}' is not a tensor of this operator",
-                                signature_.name, what, entry_, text, parsed->tensor), kWhere);
+        return fail(
+            Code::kInvalidDeclaration,
+            fmt::format("{}: {} of entry '{}' is \"{}\", but '{}' is not a tensor of this operator",
+                        signature_.name, what, entry_, text, parsed->tensor),
+            kWhere);
       }
       target.tensor = static_cast<std::int32_t>(found - tensors.begin());
     }
-    auto add = parsed->add_bytes.evaluate_int([this](std::string_view symbol) { return evaluator_.find(symbol); });
+    auto add = parsed->add_bytes.evaluate_int(
+        [this](std::string_view symbol) { return evaluator_.find(symbol); });
     if (!add) return fail(named(std::move(add.error()), what));
     target.add_bytes = *add;
     return target;
@@ -171,13 +189,16 @@ class Preparer {
     step.param_offsets.push_back(offset);
     step.param_sizes.push_back(size_bytes);
     if (binding.type == ParamType::kTensorMap) return map(binding.tensor_map, what, offset, step);
-    if (binding.type != ParamType::kBytes) return put(binding.type, binding.value, what, offset, step);
+    if (binding.type != ParamType::kBytes)
+      return put(binding.type, binding.value, what, offset, step);
     for (const Binding::Field& field : binding.fields) {
       const std::size_t field_end = field.offset_bytes + param_size_bytes(field.type);
       if (param_size_bytes(field.type) == 0 || field_end > binding.size_bytes) {
-        return fail(Code::kInvalidDeclaration,
-                    fmt::format("{}: {} of entry '{}' has a field at byte {} that does not fit in its {} bytes",
-                                signature_.name, what, entry_, field.offset_bytes, binding.size_bytes));
+        return fail(
+            Code::kInvalidDeclaration,
+            fmt::format(
+                "{}: {} of entry '{}' has a field at byte {} that does not fit in its {} bytes",
+                signature_.name, what, entry_, field.offset_bytes, binding.size_bytes));
       }
       OPFORGE_TRY(put(field.type, field.value, fmt::format("{} byte {}", what, field.offset_bytes),
                       offset + field.offset_bytes, step));
@@ -186,7 +207,8 @@ class Preparer {
   }
 
   // Write a scalar, or note a pointer, at `offset` of the argument block.
-  Status put(ParamType type, const std::string& text, std::string_view what, std::uint32_t offset, PreparedStep& step) {
+  Status put(ParamType type, const std::string& text, std::string_view what, std::uint32_t offset,
+             PreparedStep& step) {
     if (type == ParamType::kPtr) {
       OPFORGE_ASSIGN(const PointerTarget target, pointer(text, what));
       if (!target.null) step.pointers.push_back({offset, target.tensor, target.add_bytes});
@@ -213,42 +235,57 @@ class Preparer {
     const std::int64_t whole = integer != nullptr ? *integer : 0;
     const double number = integer != nullptr ? static_cast<double>(whole) : std::get<double>(value);
     switch (type) {
-      case ParamType::kI8: return store_as(static_cast<std::int8_t>(whole), at);
-      case ParamType::kI32: return store_as(static_cast<std::int32_t>(whole), at);
-      case ParamType::kI64: return store_as(whole, at);
-      case ParamType::kU32: return store_as(static_cast<std::uint32_t>(whole), at);
-      case ParamType::kU64: return store_as(static_cast<std::uint64_t>(whole), at);
-      case ParamType::kF16: return store_from_double(at, DType::kF16, number);
-      case ParamType::kBF16: return store_from_double(at, DType::kBF16, number);
-      case ParamType::kF32: return store_from_double(at, DType::kF32, number);
-      case ParamType::kF64: return store_from_double(at, DType::kF64, number);
+      case ParamType::kI8:
+        return store_as(static_cast<std::int8_t>(whole), at);
+      case ParamType::kI32:
+        return store_as(static_cast<std::int32_t>(whole), at);
+      case ParamType::kI64:
+        return store_as(whole, at);
+      case ParamType::kU32:
+        return store_as(static_cast<std::uint32_t>(whole), at);
+      case ParamType::kU64:
+        return store_as(static_cast<std::uint64_t>(whole), at);
+      case ParamType::kF16:
+        return store_from_double(at, DType::kF16, number);
+      case ParamType::kBF16:
+        return store_from_double(at, DType::kBF16, number);
+      case ParamType::kF32:
+        return store_from_double(at, DType::kF32, number);
+      case ParamType::kF64:
+        return store_from_double(at, DType::kF64, number);
       case ParamType::kPtr:
       case ParamType::kBytes:
-      case ParamType::kTensorMap: return;
+      case ParamType::kTensorMap:
+        return;
     }
   }
 
   template <class T>
-  Status numbers(const std::vector<std::string>& texts, std::string_view what, std::vector<T>& into) {
+  Status numbers(const std::vector<std::string>& texts, std::string_view what,
+                 std::vector<T>& into) {
     for (const std::string& text : texts) {
       OPFORGE_ASSIGN(const std::int64_t value, integer(text, what));
       if (value < 0 || static_cast<std::uint64_t>(value) > std::numeric_limits<T>::max()) {
-        return fail(Code::kInvalidArgument, fmt::format("{}: {} of entry '{}': {} ({}) is out of range",
-                                                        signature_.name, what, entry_, value, text));
+        return fail(Code::kInvalidArgument,
+                    fmt::format("{}: {} of entry '{}': {} ({}) is out of range", signature_.name,
+                                what, entry_, value, text));
       }
       into.push_back(static_cast<T>(value));
     }
     return {};
   }
 
-  Status map(const TensorMapSpec& spec, std::string_view what, std::uint32_t offset, PreparedStep& step) {
+  Status map(const TensorMapSpec& spec, std::string_view what, std::uint32_t offset,
+             PreparedStep& step) {
     OPFORGE_ASSIGN(const PointerTarget base, pointer(spec.base, what));
     OPFORGE_ASSIGN(const DType element, parse_dtype(spec.element));
-    PreparedStep::MapPatch patch{offset, base.tensor, base.add_bytes, element, {}, {}, {}, {},
-                                 spec.interleave, spec.swizzle, spec.l2_promotion, spec.oob_fill};
+    PreparedStep::MapPatch patch{
+        offset, base.tensor,     base.add_bytes, element,           {},           {}, {},
+        {},     spec.interleave, spec.swizzle,   spec.l2_promotion, spec.oob_fill};
     if (base.null) {
       return fail(Code::kInvalidDeclaration,
-                  fmt::format("{}: {} of entry '{}' is a tensor map without a base", signature_.name, what, entry_));
+                  fmt::format("{}: {} of entry '{}' is a tensor map without a base",
+                              signature_.name, what, entry_));
     }
     OPFORGE_TRY(numbers(spec.dims, what, patch.dims));
     OPFORGE_TRY(numbers(spec.strides, what, patch.strides_bytes));
@@ -259,8 +296,10 @@ class Preparer {
     if (rank == 0 || patch.strides_bytes.size() + 1 != rank || patch.box.size() != rank ||
         patch.element_strides.size() != rank) {
       return fail(Code::kInvalidDeclaration,
-                  fmt::format("{}: {} of entry '{}': a tensor map of {} dims wants {} strides, {} box extents and {} "
-                              "element strides", signature_.name, what, entry_, rank, rank - 1, rank, rank));
+                  fmt::format("{}: {} of entry '{}': a tensor map of {} dims wants {} strides, {} "
+                              "box extents and {} "
+                              "element strides",
+                              signature_.name, what, entry_, rank, rank - 1, rank, rank));
     }
     step.maps.push_back(std::move(patch));
     return {};
@@ -274,8 +313,9 @@ class Preparer {
 
 }  // namespace
 
-Result<PreparedLaunch> prepare_launch(const Signature& signature, const BoundCall& call, const LaunchRecord& record,
-                                      const ValueMap& values, const DeviceInfo& device) {
+Result<PreparedLaunch> prepare_launch(const Signature& signature, const BoundCall& call,
+                                      const LaunchRecord& record, const ValueMap& values,
+                                      const DeviceInfo& device) {
   return Preparer(signature, call, values, device).run(record);
 }
 

@@ -17,7 +17,9 @@ namespace opforge {
 namespace {
 
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 // What the caller gave, for a record of the call.
@@ -77,7 +79,8 @@ class DataPointers {
 class AttributeList {
  public:
   explicit AttributeList(const ValueMap& map) {
-    if (map.size() > inline_.size()) [[unlikely]] large_.resize(map.size());
+    if (map.size() > inline_.size()) [[unlikely]]
+      large_.resize(map.size());
     CallAttribute* at = large_.empty() ? inline_.data() : large_.data();
     list_ = {at, map.size()};
     for (const auto& [name, value] : map) {
@@ -107,26 +110,29 @@ class AttributeList {
 
 using Outcome = Result<std::optional<Unavailable>>;
 
-Outcome run(RuntimeState& state, const CachedPlan& entry, std::span<const TensorView> tensors, StreamHandle stream,
-            std::uint64_t stream_id, bool capturing) {
+Outcome run(RuntimeState& state, const CachedPlan& entry, std::span<const TensorView> tensors,
+            StreamHandle stream, std::uint64_t stream_id, bool capturing) {
   const Plan& plan = *entry.plan;
   const DataPointers data(tensors);
   WorkspacePool::Lease workspace;
   if (plan.workspace_bytes() != 0 && !plan.staged()) {
     if (capturing) {
-      return std::optional(Unavailable{plan.artifact().variant.op,
-                                       fmt::format("it needs {} bytes of workspace, which is not taken while the stream is "
-                                                   "being captured: prepare a plan and bring your own",
-                                                   plan.workspace_bytes())});
+      return std::optional(Unavailable{
+          plan.artifact().variant.op,
+          fmt::format("it needs {} bytes of workspace, which is not taken while the stream is "
+                      "being captured: prepare a plan and bring your own",
+                      plan.workspace_bytes())});
     }
     const Device device = plan.device().device;
     DeviceApi* api = state.device_api(device.kind);
-    OPFORGE_ASSIGN(workspace, state.workspaces.lease(*api, device, stream, stream_id, plan.workspace_bytes(),
-                                                     plan.workspace_align_mask()));
+    OPFORGE_ASSIGN(workspace,
+                   state.workspaces.lease(*api, device, stream, stream_id, plan.workspace_bytes(),
+                                          plan.workspace_align_mask()));
   }
   if (capturing) pin_code(plan.code());
   OPFORGE_TRY(plan.execute(data.get(), workspace.data(), stream));
-  if (entry.counted) [[unlikely]] state.count(entry);
+  if (entry.counted) [[unlikely]]
+    state.count(entry);
   return std::optional<Unavailable>{};
 }
 
@@ -150,8 +156,10 @@ Outcome call_untraced(RuntimeState& state, std::string_view op, std::span<const 
       return run(state, *entry, tensors, options.stream, stream_id, call_state.capturing);
     }
   }
-  OPFORGE_ASSIGN(RuntimeState::Found found, state.find_or_make(op, tensors, attributes, options, call_state, key));
-  if (auto* unavailable = std::get_if<Unavailable>(&found)) return std::optional(std::move(*unavailable));
+  OPFORGE_ASSIGN(RuntimeState::Found found,
+                 state.find_or_make(op, tensors, attributes, options, call_state, key));
+  if (auto* unavailable = std::get_if<Unavailable>(&found))
+    return std::optional(std::move(*unavailable));
   const auto entry = std::get<std::shared_ptr<const CachedPlan>>(std::move(found));
   mine.remember(state.plans.id(), entry);
   if (used != nullptr) *used = entry;
@@ -161,8 +169,10 @@ Outcome call_untraced(RuntimeState& state, std::string_view op, std::span<const 
 
 }  // namespace
 
-Runtime::Runtime() : Runtime(std::vector<Launcher*>(all_launchers().begin(), all_launchers().end())) {}
-Runtime::Runtime(std::vector<Launcher*> launchers) : state_(std::make_unique<RuntimeState>(std::move(launchers))) {}
+Runtime::Runtime()
+    : Runtime(std::vector<Launcher*>(all_launchers().begin(), all_launchers().end())) {}
+Runtime::Runtime(std::vector<Launcher*> launchers)
+    : state_(std::make_unique<RuntimeState>(std::move(launchers))) {}
 Runtime::~Runtime() = default;
 
 void Runtime::add_source(std::shared_ptr<ArtifactSource> source) {
@@ -205,8 +215,8 @@ std::vector<std::string> Runtime::backends() const {
   return {known.begin(), known.end()};
 }
 
-Result<Prepared> Runtime::prepare(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
-                                  const CallOptions& options) {
+Result<Prepared> Runtime::prepare(std::string_view op, std::span<const TensorView> tensors,
+                                  const ValueMap& attributes, const CallOptions& options) {
   if (options.facts.user) {
     if (const Support met = options.facts.user(tensors); !met) {
       count_event(op, "unavailable");
@@ -214,10 +224,12 @@ Result<Prepared> Runtime::prepare(std::string_view op, std::span<const TensorVie
     }
   }
   std::uint64_t stream_id = 0;
-  OPFORGE_ASSIGN(const CallState call_state, state_->call_state(tensors, options.stream, &stream_id));
+  OPFORGE_ASSIGN(const CallState call_state,
+                 state_->call_state(tensors, options.stream, &stream_id));
   const AttributeList list(attributes);
   const CallKey key(op, tensors, list.get(), options, call_state);
-  OPFORGE_ASSIGN(RuntimeState::Found found, state_->find_or_make(op, tensors, list.get(), options, call_state, key));
+  OPFORGE_ASSIGN(RuntimeState::Found found,
+                 state_->find_or_make(op, tensors, list.get(), options, call_state, key));
   if (auto* unavailable = std::get_if<Unavailable>(&found)) {
     count_event(op, "unavailable");
     return Prepared{std::move(*unavailable)};
@@ -227,18 +239,22 @@ Result<Prepared> Runtime::prepare(std::string_view op, std::span<const TensorVie
   return Prepared{entry->plan};
 }
 
-Result<std::optional<Unavailable>> Runtime::call(std::string_view op, std::span<const TensorView> tensors,
-                                                 const ValueMap& attributes, const CallOptions& options) {
+Result<std::optional<Unavailable>> Runtime::call(std::string_view op,
+                                                 std::span<const TensorView> tensors,
+                                                 const ValueMap& attributes,
+                                                 const CallOptions& options) {
   const AttributeList list(attributes);
   return call_list(op, tensors, list.get(), options);
 }
 
-Result<std::optional<Unavailable>> Runtime::call_list(std::string_view op, std::span<const TensorView> tensors,
+Result<std::optional<Unavailable>> Runtime::call_list(std::string_view op,
+                                                      std::span<const TensorView> tensors,
                                                       std::span<const CallAttribute> attributes,
                                                       const CallOptions& options) {
   if (!trace_on()) [[likely]] {
     Outcome outcome = call_untraced(*state_, op, tensors, attributes, options, nullptr);
-    if (outcome && *outcome) [[unlikely]] count_event(op, "unavailable");
+    if (outcome && *outcome) [[unlikely]]
+      count_event(op, "unavailable");
     return outcome;
   }
   std::shared_ptr<const CachedPlan> used;

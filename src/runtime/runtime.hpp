@@ -1,4 +1,5 @@
-// Dispatch: from a call to a plan. One Runtime holds the sources of artifacts (packs), the forced backend and the plans.
+// Dispatch: from a call to a plan. One Runtime holds the sources of artifacts (packs), the forced
+// backend and the plans.
 #pragma once
 
 #include <functional>
@@ -18,8 +19,8 @@ namespace opforge {
 enum class ProofPolicy : std::uint8_t { kDefault, kRequired, kOff };
 
 struct CallOptions {
-  std::optional<Contract> contract;     // none: the operator's default
-  std::string backend;                  // named in the call: strict
+  std::optional<Contract> contract;  // none: the operator's default
+  std::string backend;               // named in the call: strict
   ProofPolicy proof = ProofPolicy::kDefault;
   bool allow_ptx = false;
   CallerFacts facts;
@@ -41,8 +42,8 @@ struct Candidate {
   std::string source, kernel, variant, backend, target;
   Tier tier = Tier::kFast;
   bool taken = false;
-  std::string reason;   // why not; for the taken one, why
-  double median_us = 0; // 0: not measured
+  std::string reason;    // why not; for the taken one, why
+  double median_us = 0;  // 0: not measured
 };
 
 struct Explanation {
@@ -69,26 +70,33 @@ class Runtime {
   std::vector<std::string> operators() const;
   Result<const Signature*> signature(std::string_view op);
 
-  // Backend for the whole process of calls, best effort; "" returns to the ladder. Unknown names list the valid ones. The
-  // initial value is OPFORGE_BACKEND, read once when the Runtime is made (an unknown name is then reported by each call).
+  // Backend for the whole process of calls, best effort; "" returns to the ladder. Unknown names
+  // list the valid ones. The initial value is OPFORGE_BACKEND, read once when the Runtime is made
+  // (an unknown name is then reported by each call).
   Status set_backend(std::string_view name);
 
-  // Dispatch without running. Errors: kInvalidArgument (the call is wrong), kNotFound (unknown operator or backend, nearest
-  // names offered), kContractUnsatisfied, kBackendNotEligible, kIncompatible, kCompilationSealed (a miss: the signature and
-  // the nearest entries), and what loading the code gave.
-  Result<Prepared> prepare(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
-                           const CallOptions& options);
-  // Dispatch by signature (cached plan), take workspace from the {device, stream} pool, run, trace. The hot call.
+  // Dispatch without running. Errors: kInvalidArgument (the call is wrong), kNotFound (unknown
+  // operator or backend, nearest names offered), kContractUnsatisfied, kBackendNotEligible,
+  // kIncompatible, kCompilationSealed (a miss: the signature and the nearest entries), and what
+  // loading the code gave.
+  Result<Prepared> prepare(std::string_view op, std::span<const TensorView> tensors,
+                           const ValueMap& attributes, const CallOptions& options);
+  // Dispatch by signature (cached plan), take workspace from the {device, stream} pool, run, trace.
+  // The hot call.
   Result<std::optional<Unavailable>> call(std::string_view op, std::span<const TensorView> tensors,
                                           const ValueMap& attributes, const CallOptions& options);
   // The same without a map: the order of attributes is free, each order is prepared once.
-  Result<std::optional<Unavailable>> call_list(std::string_view op, std::span<const TensorView> tensors,
-                                               std::span<const CallAttribute> attributes, const CallOptions& options);
-  Explanation explain(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
-                      const CallOptions& options);
-  // One digest over every choice for the calls that were prepared so far: two processes with one pack print the same.
+  Result<std::optional<Unavailable>> call_list(std::string_view op,
+                                               std::span<const TensorView> tensors,
+                                               std::span<const CallAttribute> attributes,
+                                               const CallOptions& options);
+  Explanation explain(std::string_view op, std::span<const TensorView> tensors,
+                      const ValueMap& attributes, const CallOptions& options);
+  // One digest over every choice for the calls that were prepared so far: two processes with one
+  // pack print the same.
   Digest choices_digest() const;
-  std::vector<std::string> backends() const;  // names that set_backend() and CallOptions take, sorted
+  std::vector<std::string> backends()
+      const;  // names that set_backend() and CallOptions take, sorted
 
  private:
   std::unique_ptr<class RuntimeState> state_;

@@ -90,7 +90,9 @@ DeviceInfo RuntimeState::host() {
 std::variant<Site, std::string> RuntimeState::site(std::span<const TensorView> tensors) {
   const Device device = device_of(tensors);
   DeviceApi* api = device_api(device.kind);
-  if (api == nullptr) return fmt::format("{}: no launcher for {} devices", device_name(device), device_kind_name(device.kind));
+  if (api == nullptr)
+    return fmt::format("{}: no launcher for {} devices", device_name(device),
+                       device_kind_name(device.kind));
   const auto all = devices_of(device.kind);
   for (const DeviceInfo& info : all) {
     if (info.device == device) return Site{api, info};
@@ -110,8 +112,9 @@ Result<CallState> RuntimeState::call_state(std::span<const TensorView> tensors, 
   const Device device = device_of(tensors);
   if (device.kind == DeviceKind::kCpu) return state;
   DeviceApi* api = device_api(device.kind);
-  if (api == nullptr) return state;     // said by resolve()
-  OPFORGE_ASSIGN(const DeviceApi::StreamState stream_state, api->stream_state(device.ordinal, stream));
+  if (api == nullptr) return state;  // said by resolve()
+  OPFORGE_ASSIGN(const DeviceApi::StreamState stream_state,
+                 api->stream_state(device.ordinal, stream));
   state.capturing = stream_state.capturing;
   *stream_id = stream_state.id;
   return state;
@@ -133,7 +136,8 @@ std::set<std::string> RuntimeState::known_backends() {
       const auto section = source->section(op);
       if (!section) continue;  // reported when the operator is used
       for (const Artifact& artifact : (*section)->artifacts) known.insert(artifact.variant.backend);
-      known.insert((*section)->signature.backend_priority.begin(), (*section)->signature.backend_priority.end());
+      known.insert((*section)->signature.backend_priority.begin(),
+                   (*section)->signature.backend_priority.end());
     }
   }
   std::lock_guard lock(mutex);
@@ -150,20 +154,25 @@ Status RuntimeState::check_backend(std::string_view name, std::string_view what)
   if (known.contains(std::string(name))) return {};
   const std::vector<std::string> names(known.begin(), known.end());
   const auto near = nearest_names(name, names, 1);
-  return fail(Code::kNotFound, fmt::format("{}: unknown backend '{}'{}; valid are {}", what, name,
-                                           near.empty() ? "" : fmt::format(" (did you mean {}?)", near.front()),
-                                           join(names, ", ")), kWhere);
+  return fail(Code::kNotFound,
+              fmt::format("{}: unknown backend '{}'{}; valid are {}", what, name,
+                          near.empty() ? "" : fmt::format(" (did you mean {}?)", near.front()),
+                          join(names, ", ")),
+              kWhere);
 }
 
 Launcher* RuntimeState::launcher_for(const OfferedArtifact& offered) const {
   for (Launcher* launcher : launchers) {
-    if (launcher->device_kind() == offered.target.device && launcher->accepts(offered.artifact->kind)) return launcher;
+    if (launcher->device_kind() == offered.target.device &&
+        launcher->accepts(offered.artifact->kind))
+      return launcher;
   }
   return nullptr;
 }
 
-Resolved RuntimeState::resolve(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
-                               const CallOptions& options, const CallState& call_state) {
+Resolved RuntimeState::resolve(std::string_view op, std::span<const TensorView> tensors,
+                               const ValueMap& attributes, const CallOptions& options,
+                               const CallState& call_state) {
   Resolved resolved;
   const auto failed = [&resolved](Error error) -> Resolved {
     resolved.error = std::move(error);
@@ -175,7 +184,8 @@ Resolved RuntimeState::resolve(std::string_view op, std::span<const TensorView> 
   const Signature& signature = resolved.view->signature();
   resolved.asked = options.contract.value_or(signature.default_contract);
   if (!options.backend.empty()) {
-    if (auto known = check_backend(options.backend, signature.name); !known) return failed(std::move(known.error()));
+    if (auto known = check_backend(options.backend, signature.name); !known)
+      return failed(std::move(known.error()));
   }
   std::string forced_now;
   {
@@ -183,7 +193,8 @@ Resolved RuntimeState::resolve(std::string_view op, std::span<const TensorView> 
     forced_now = forced;
   }
   if (!forced_now.empty()) {
-    if (auto known = check_backend(forced_now, "OPFORGE_BACKEND"); !known) return failed(std::move(known.error()));
+    if (auto known = check_backend(forced_now, "OPFORGE_BACKEND"); !known)
+      return failed(std::move(known.error()));
   }
   auto bound = bind_call(signature, tensors, attributes);
   if (!bound) {
@@ -200,14 +211,17 @@ Resolved RuntimeState::resolve(std::string_view op, std::span<const TensorView> 
   }
   const Site& here = std::get<Site>(where);
   const DeviceInfo host_info = host();
-  const Question question{*resolved.view, *resolved.call, options,        resolved.asked, here.device,
-                          host_info,      forced_now,     call_state.development && !call_state.sealed,
+  const Question question{*resolved.view,    *resolved.call,
+                          options,           resolved.asked,
+                          here.device,       host_info,
+                          forced_now,        call_state.development && !call_state.sealed,
                           call_state.sealed, call_state.capturing};
   choose_and_build(resolved, question, here);
   return resolved;
 }
 
-void RuntimeState::choose_and_build(Resolved& resolved, const Question& question, const Site& here) {
+void RuntimeState::choose_and_build(Resolved& resolved, const Question& question,
+                                    const Site& here) {
   Dispatch dispatch(question);
   while (true) {
     resolved.choice = dispatch.choose();
@@ -217,13 +231,16 @@ void RuntimeState::choose_and_build(Resolved& resolved, const Question& question
       resolved.plan = std::move(*plan);
       break;
     }
-    // What does not fit this call or this device is a "no" like any other; damage and the driver's failures are errors.
+    // What does not fit this call or this device is a "no" like any other; damage and the driver's
+    // failures are errors.
     const Code code = plan.error().code;
     if (code == Code::kUnavailable && question.capturing) {
-      resolved.unavailable = Unavailable{resolved.view->signature().name, std::move(plan.error().message)};
+      resolved.unavailable =
+          Unavailable{resolved.view->signature().name, std::move(plan.error().message)};
       break;
     }
-    if (code != Code::kInvalidArgument && code != Code::kIncompatible && code != Code::kUnavailable) {
+    if (code != Code::kInvalidArgument && code != Code::kIncompatible &&
+        code != Code::kUnavailable) {
       resolved.error = std::move(plan.error());
       break;
     }
@@ -236,20 +253,26 @@ void RuntimeState::choose_and_build(Resolved& resolved, const Question& question
   resolved.error = std::move(refusal.error);
 }
 
-Result<std::shared_ptr<const Plan>> RuntimeState::build(const Resolved& resolved, const Question& question,
+Result<std::shared_ptr<const Plan>> RuntimeState::build(const Resolved& resolved,
+                                                        const Question& question,
                                                         const Choice& choice, const Site& here) {
   const OfferedArtifact& offered = resolved.view->artifacts[choice.artifact];
   Launcher* launcher = launcher_for(offered);
   if (launcher == nullptr) {
-    return fail(Code::kIncompatible, fmt::format("no launcher here takes {} code for {}", code_kind_name(offered.artifact->kind),
-                                                 offered.target.name), kWhere);
+    return fail(Code::kIncompatible,
+                fmt::format("no launcher here takes {} code for {}",
+                            code_kind_name(offered.artifact->kind), offered.target.name),
+                kWhere);
   }
-  const DeviceInfo& runs_on_device = offered.target.device == here.device.device.kind ? here.device : question.host;
+  const DeviceInfo& runs_on_device =
+      offered.target.device == here.device.device.kind ? here.device : question.host;
   const int ordinal = runs_on_device.device.ordinal;
   if (question.capturing && !code_is_loaded(*launcher, offered.artifact->code_digest, ordinal)) {
-    return fail(Code::kUnavailable, fmt::format("{} is not loaded yet, and nothing is loaded while the stream is being "
-                                                "captured: prepare this call before the capture",
-                                                to_string(offered.artifact->variant)), kWhere);
+    return fail(Code::kUnavailable,
+                fmt::format("{} is not loaded yet, and nothing is loaded while the stream is being "
+                            "captured: prepare this call before the capture",
+                            to_string(offered.artifact->variant)),
+                kWhere);
   }
   const auto& section = resolved.view->sections[offered.section];
   // The artifact lives in its section: it keeps the section and its source alive.
@@ -281,9 +304,11 @@ void RuntimeState::note_choice(const Resolved& resolved, const CallOptions& opti
   choices.insert(print.finish());
 }
 
-Result<RuntimeState::Found> RuntimeState::find_or_make(std::string_view op, std::span<const TensorView> tensors,
+Result<RuntimeState::Found> RuntimeState::find_or_make(std::string_view op,
+                                                       std::span<const TensorView> tensors,
                                                        std::span<const CallAttribute> attributes,
-                                                       const CallOptions& options, const CallState& call_state,
+                                                       const CallOptions& options,
+                                                       const CallState& call_state,
                                                        const CallKey& key) {
   const std::uint64_t now = generation.load(std::memory_order_acquire);
   if (auto kept = plans.find(key, now)) return Found{std::move(kept)};
@@ -312,12 +337,14 @@ Result<RuntimeState::Found> RuntimeState::find_or_make(std::string_view op, std:
   if (choice.forced_unserved) {
     std::unique_lock lock(mutex);
     const std::string name = forced;
-    const bool first = warned.insert(fmt::format("{} {}", resolved.view->signature().name, name)).second;
+    const bool first =
+        warned.insert(fmt::format("{} {}", resolved.view->signature().name, name)).second;
     lock.unlock();
     if (first) {
-      log(LogLevel::kWarning, kWhere, fmt::format("backend {} is forced, but cannot serve {}: {} does", name,
-                                                  resolved.view->signature().name,
-                                                  to_string(resolved.plan->artifact().variant)));
+      log(LogLevel::kWarning, kWhere,
+          fmt::format("backend {} is forced, but cannot serve {}: {} does", name,
+                      resolved.view->signature().name,
+                      to_string(resolved.plan->artifact().variant)));
     }
   }
   plans.insert(entry);

@@ -40,6 +40,8 @@ int cpu_threads() {
   return threads > 0 ? threads : initial_threads();
 }
 
-void set_cpu_threads(int threads) { chosen.store(threads < 1 ? 0 : threads, std::memory_order_relaxed); }
+void set_cpu_threads(int threads) {
+  chosen.store(threads < 1 ? 0 : threads, std::memory_order_relaxed);
+}
 
 }  // namespace opforge

@@ -9,8 +9,8 @@
 namespace opforge {
 namespace {
 
-// The thread's own host memory: grows, and is freed with the thread. Not from a device's allocator, so that it may go after
-// everything else.
+// The thread's own host memory: grows, and is freed with the thread. Not from a device's allocator,
+// so that it may go after everything else.
 struct ThreadMemory {
   void* base = nullptr;
   std::size_t size_bytes = 0;
@@ -32,7 +32,8 @@ ThreadMemory& thread_memory() {
 }
 
 void* aligned(void* base, std::uintptr_t align_mask) {
-  return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(base) + align_mask) & ~align_mask);
+  return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(base) + align_mask) &
+                                 ~align_mask);
 }
 
 }  // namespace
@@ -57,17 +58,20 @@ void WorkspacePool::Lease::give_back() {
   if (thread_own_) {
     thread_memory().leased = false;
   } else {
-    pool_->put_back({Key{device_.kind, device_.ordinal, stream_id_}, api_, stream_, base_, size_bytes_});
+    pool_->put_back(
+        {Key{device_.kind, device_.ordinal, stream_id_}, api_, stream_, base_, size_bytes_});
   }
   base_ = nullptr;
 }
 
 WorkspacePool::~WorkspacePool() {
-  for (const Buffer& buffer : free_) buffer.api->release(std::get<1>(buffer.key), buffer.base, buffer.stream);
+  for (const Buffer& buffer : free_)
+    buffer.api->release(std::get<1>(buffer.key), buffer.base, buffer.stream);
 }
 
-Result<WorkspacePool::Lease> WorkspacePool::lease(DeviceApi& api, Device device, StreamHandle stream,
-                                                  std::uint64_t stream_id, std::size_t bytes, std::uintptr_t align_mask) {
+Result<WorkspacePool::Lease> WorkspacePool::lease(DeviceApi& api, Device device,
+                                                  StreamHandle stream, std::uint64_t stream_id,
+                                                  std::size_t bytes, std::uintptr_t align_mask) {
   Lease lease;
   lease.pool_ = this;
   lease.api_ = &api;
@@ -75,7 +79,8 @@ Result<WorkspacePool::Lease> WorkspacePool::lease(DeviceApi& api, Device device,
   lease.stream_ = stream;
   lease.stream_id_ = stream_id;
   if (bytes + align_mask < bytes) {
-    return fail(Code::kOutOfMemory, fmt::format("no workspace of {} bytes", bytes), "runtime/workspace");
+    return fail(Code::kOutOfMemory, fmt::format("no workspace of {} bytes", bytes),
+                "runtime/workspace");
   }
   const std::size_t wanted = bytes + align_mask;
   ThreadMemory& own = thread_memory();
@@ -85,7 +90,8 @@ Result<WorkspacePool::Lease> WorkspacePool::lease(DeviceApi& api, Device device,
       own.release();
       own.base = std::malloc(wanted);
       if (own.base == nullptr) {
-        return fail(Code::kOutOfMemory, fmt::format("no workspace of {} bytes", bytes), "runtime/workspace");
+        return fail(Code::kOutOfMemory, fmt::format("no workspace of {} bytes", bytes),
+                    "runtime/workspace");
       }
       own.size_bytes = wanted;
     }

@@ -1,5 +1,6 @@
-// Workspace for calls that bring none. It belongs to {device, stream}: what is queued on one stream may use the same memory
-// one after another. On the host, where a call ends before it returns, it belongs to the thread.
+// Workspace for calls that bring none. It belongs to {device, stream}: what is queued on one stream
+// may use the same memory one after another. On the host, where a call ends before it returns, it
+// belongs to the thread.
 #pragma once
 
 #include <map>
@@ -13,8 +14,8 @@ namespace opforge {
 
 class WorkspacePool {
  public:
-  // Memory for one call; goes back when it goes out of scope. Two leases never share memory, so that threads that use one
-  // stream do not launch into each other's partial results.
+  // Memory for one call; goes back when it goes out of scope. Two leases never share memory, so
+  // that threads that use one stream do not launch into each other's partial results.
   class Lease {
    public:
     Lease() = default;
@@ -38,9 +39,10 @@ class WorkspacePool {
   };
 
   ~WorkspacePool();
-  // Memory of `bytes` whose address has no bit of `align_mask`. Never called for a stream that is being captured.
-  Result<Lease> lease(DeviceApi& api, Device device, StreamHandle stream, std::uint64_t stream_id, std::size_t bytes,
-                      std::uintptr_t align_mask);
+  // Memory of `bytes` whose address has no bit of `align_mask`. Never called for a stream that is
+  // being captured.
+  Result<Lease> lease(DeviceApi& api, Device device, StreamHandle stream, std::uint64_t stream_id,
+                      std::size_t bytes, std::uintptr_t align_mask);
 
  private:
   static constexpr std::size_t kFreeKept = 64;  // buffers at rest; the longest unused go

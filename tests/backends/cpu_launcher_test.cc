@@ -22,7 +22,8 @@ namespace opforge {
 namespace {
 
 std::string block_code() {
-  std::ifstream file(std::string(OPFORGE_BINARY_DIR) + "/tests/fixtures/block.so", std::ios::binary);
+  std::ifstream file(std::string(OPFORGE_BINARY_DIR) + "/tests/fixtures/block.so",
+                     std::ios::binary);
   std::stringstream bytes;
   bytes << file.rdbuf();
   return bytes.str();
@@ -114,7 +115,8 @@ TEST(CpuLauncher, MemsetStep) {
   for (int i = 0; i < 16; ++i) EXPECT_EQ(memory[i], i >= 4 && i < 12 ? 0xab : 0);
 }
 
-// dlopen compares path strings: a descriptor number met again must not give the library that had it before.
+// dlopen compares path strings: a descriptor number met again must not give the library that had it
+// before.
 TEST(CpuLauncher, LibrariesLoadedOneAfterAnotherAreDistinct) {
   const std::string code = block_code();
   std::vector<std::shared_ptr<HostCode>> held;
@@ -136,7 +138,8 @@ TEST(CpuLauncher, DamagedCodeIsNamed) {
     return loaded ? Error{Code::kInternal, "loaded", ""} : loaded.error();
   };
   EXPECT_EQ(error("").code, Code::kCorrupt);
-  EXPECT_EQ(error("not an ELF file, but long enough to be one: ...................").code, Code::kCorrupt);
+  EXPECT_EQ(error("not an ELF file, but long enough to be one: ...................").code,
+            Code::kCorrupt);
   EXPECT_EQ(error(code.substr(0, 200)).code, Code::kIo);
   std::string foreign = code;
   foreign[18] = static_cast<char>(183);  // AArch64
@@ -168,7 +171,8 @@ bool forbid_memory_files() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog program{4, filter};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 bool loads_from_a_private_file() {
@@ -178,7 +182,8 @@ bool loads_from_a_private_file() {
   unsetenv("XDG_RUNTIME_DIR");
   setenv("TMPDIR", folder.c_str(), 1);
   const auto code = HostCode::open("a", block_code());
-  const bool good = code && (*code)->symbol("block_scale") != nullptr && std::filesystem::is_empty(folder);
+  const bool good =
+      code && (*code)->symbol("block_scale") != nullptr && std::filesystem::is_empty(folder);
   std::filesystem::remove_all(folder);
   return good;
 }

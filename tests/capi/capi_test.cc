@@ -14,14 +14,18 @@
 
 namespace {
 
-std::string pack(const char* name) { return std::string(OPFORGE_TEST_PACKS) + "/" + name + ".ofpack"; }
+std::string pack(const char* name) {
+  return std::string(OPFORGE_TEST_PACKS) + "/" + name + ".ofpack";
+}
 std::string key_file() { return std::string(OPFORGE_TEST_PACKS) + "/key.pub"; }
 std::string key_hex() {
   std::string key;
   std::ifstream(key_file()) >> key;
   return key;
 }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 std::string last() { return opforge_last_error(); }
 
 opforge_status open_pack(opforge_context* context, const char* name, const std::string& key) {
@@ -53,7 +57,8 @@ struct Fixture : testing::Test {
     data[1] = y.data();
   }
   void TearDown() override { EXPECT_EQ(opforge_context_destroy(context), OPFORGE_OK); }
-  opforge_status call(const char* op = "test.scale", const opforge_call_options* options = nullptr) {
+  opforge_status call(const char* op = "test.scale",
+                      const opforge_call_options* options = nullptr) {
     return opforge_call(context, op, tensors, 2, nullptr, 0, options);
   }
   // 32 elements of y are `factor` times x, the others untouched.
@@ -68,13 +73,16 @@ TEST_F(CApi, CallByName) {
   ASSERT_EQ(call(), OPFORGE_OK) << last();
   expect_scaled(2);
   const opforge_attribute alpha{"alpha", OPFORGE_ATTRIBUTE_FLOAT, 0, -0.5, nullptr};
-  ASSERT_EQ(opforge_call(context, "test.scale", tensors, 2, &alpha, 1, nullptr), OPFORGE_OK) << last();
+  ASSERT_EQ(opforge_call(context, "test.scale", tensors, 2, &alpha, 1, nullptr), OPFORGE_OK)
+      << last();
   expect_scaled(-0.5f);
 }
 
 TEST_F(CApi, CreateWorkspaceExecuteDestroy) {
   opforge_plan* plan = nullptr;
-  ASSERT_EQ(opforge_plan_create(context, "test.scratch", tensors, 2, nullptr, 0, nullptr, &plan), OPFORGE_OK) << last();
+  ASSERT_EQ(opforge_plan_create(context, "test.scratch", tensors, 2, nullptr, 0, nullptr, &plan),
+            OPFORGE_OK)
+      << last();
   std::size_t bytes = 0, align = 0;
   EXPECT_EQ(opforge_plan_workspace_bytes(plan, &bytes), OPFORGE_OK);
   EXPECT_EQ(opforge_plan_workspace_align(plan, &align), OPFORGE_OK);
@@ -100,7 +108,8 @@ TEST_F(CApi, APlanOutlivesItsContext) {
   ASSERT_EQ(opforge_context_create(nullptr, &other), OPFORGE_OK);
   ASSERT_EQ(open_pack(other, "signed", key_hex()), OPFORGE_OK);
   opforge_plan* plan = nullptr;
-  ASSERT_EQ(opforge_plan_create(other, "test.scale", tensors, 2, nullptr, 0, nullptr, &plan), OPFORGE_OK);
+  ASSERT_EQ(opforge_plan_create(other, "test.scale", tensors, 2, nullptr, 0, nullptr, &plan),
+            OPFORGE_OK);
   ASSERT_EQ(opforge_context_destroy(other), OPFORGE_OK);
   EXPECT_EQ(opforge_plan_execute(plan, data, 2, nullptr, nullptr), OPFORGE_OK);
   expect_scaled(2);
@@ -109,13 +118,16 @@ TEST_F(CApi, APlanOutlivesItsContext) {
 
 TEST_F(CApi, WrongHandlesAreErrors) {
   opforge_plan* plan = nullptr;
-  ASSERT_EQ(opforge_plan_create(context, "test.scale", tensors, 2, nullptr, 0, nullptr, &plan), OPFORGE_OK);
+  ASSERT_EQ(opforge_plan_create(context, "test.scale", tensors, 2, nullptr, 0, nullptr, &plan),
+            OPFORGE_OK);
   std::size_t size = 0;
-  EXPECT_EQ(opforge_plan_workspace_bytes(reinterpret_cast<opforge_plan*>(context), &size), OPFORGE_INVALID_ARGUMENT);
+  EXPECT_EQ(opforge_plan_workspace_bytes(reinterpret_cast<opforge_plan*>(context), &size),
+            OPFORGE_INVALID_ARGUMENT);
   EXPECT_TRUE(has(last(), "of another kind")) << last();
   EXPECT_EQ(opforge_plan_workspace_bytes(nullptr, &size), OPFORGE_INVALID_ARGUMENT);
   EXPECT_TRUE(has(last(), "the plan is null")) << last();
-  EXPECT_EQ(opforge_operator_count(reinterpret_cast<opforge_context*>(plan), &size), OPFORGE_INVALID_ARGUMENT);
+  EXPECT_EQ(opforge_operator_count(reinterpret_cast<opforge_context*>(plan), &size),
+            OPFORGE_INVALID_ARGUMENT);
   EXPECT_EQ(opforge_plan_destroy(plan), OPFORGE_OK);
   EXPECT_EQ(opforge_plan_execute(plan, data, 2, nullptr, nullptr), OPFORGE_INVALID_ARGUMENT);
   EXPECT_TRUE(has(last(), "destroyed")) << last();
@@ -127,13 +139,19 @@ TEST_F(CApi, WrongHandlesAreErrors) {
 TEST_F(CApi, NullArgumentsAreErrors) {
   EXPECT_EQ(opforge_context_create(nullptr, nullptr), OPFORGE_INVALID_ARGUMENT);
   EXPECT_EQ(opforge_pack_open(context, nullptr, nullptr), OPFORGE_INVALID_ARGUMENT);
-  EXPECT_EQ(opforge_call(context, nullptr, tensors, 2, nullptr, 0, nullptr), OPFORGE_INVALID_ARGUMENT);
-  EXPECT_EQ(opforge_call(context, "test.scale", nullptr, 2, nullptr, 0, nullptr), OPFORGE_INVALID_ARGUMENT);
-  EXPECT_EQ(opforge_call(context, "test.scale", tensors, 2, nullptr, 1, nullptr), OPFORGE_INVALID_ARGUMENT);
-  EXPECT_EQ(opforge_plan_create(context, "test.scale", tensors, 2, nullptr, 0, nullptr, nullptr), OPFORGE_INVALID_ARGUMENT);
-  EXPECT_EQ(opforge_explain_json(context, "test.scale", tensors, 2, nullptr, 0, nullptr, nullptr), OPFORGE_INVALID_ARGUMENT);
+  EXPECT_EQ(opforge_call(context, nullptr, tensors, 2, nullptr, 0, nullptr),
+            OPFORGE_INVALID_ARGUMENT);
+  EXPECT_EQ(opforge_call(context, "test.scale", nullptr, 2, nullptr, 0, nullptr),
+            OPFORGE_INVALID_ARGUMENT);
+  EXPECT_EQ(opforge_call(context, "test.scale", tensors, 2, nullptr, 1, nullptr),
+            OPFORGE_INVALID_ARGUMENT);
+  EXPECT_EQ(opforge_plan_create(context, "test.scale", tensors, 2, nullptr, 0, nullptr, nullptr),
+            OPFORGE_INVALID_ARGUMENT);
+  EXPECT_EQ(opforge_explain_json(context, "test.scale", tensors, 2, nullptr, 0, nullptr, nullptr),
+            OPFORGE_INVALID_ARGUMENT);
   const DLTensor* missing[] = {&tx, nullptr};
-  EXPECT_EQ(opforge_call(context, "test.scale", missing, 2, nullptr, 0, nullptr), OPFORGE_INVALID_ARGUMENT);
+  EXPECT_EQ(opforge_call(context, "test.scale", missing, 2, nullptr, 0, nullptr),
+            OPFORGE_INVALID_ARGUMENT);
   EXPECT_TRUE(has(last(), "y is missing")) << last();
 }
 
@@ -165,7 +183,8 @@ TEST_F(CApi, WhatIsWrongWithACallIsNamed) {
 TEST_F(CApi, UnavailableIsAnOutcomeOfItsOwn) {
   opforge_call_options options;
   OPFORGE_INIT(options);
-  options.precondition = [](void* user, const DLTensor* const* given, std::size_t count, const char** reason) {
+  options.precondition = [](void* user, const DLTensor* const* given, std::size_t count,
+                            const char** reason) {
     *reason = "the cat is on the keyboard";
     return count == 2 && given[0]->ndim == 2 && *static_cast<int*>(user) == 7 ? 0 : 1;
   };
@@ -221,7 +240,10 @@ TEST_F(CApi, OptionsAreChecked) {
   EXPECT_EQ(call("test.scale", &options), OPFORGE_NOT_FOUND);
   EXPECT_TRUE(has(last(), "cuda")) << last();
   // From a program built against a later version: fine while what it adds is zero.
-  struct Later { opforge_call_options known; long added; } later = {};
+  struct Later {
+    opforge_call_options known;
+    long added;
+  } later = {};
   later.known.struct_size = sizeof later;
   EXPECT_EQ(call("test.scale", &later.known), OPFORGE_OK) << last();
   later.added = 1;
@@ -277,7 +299,9 @@ TEST_F(CApi, ExplainTraceCountersAndDigest) {
   EXPECT_EQ(text(opforge_fallbacks_json), "[]");
   EXPECT_TRUE(has(text(opforge_metrics_text), "# EOF"));
   EXPECT_TRUE(has(text(opforge_devices_json), "cpu:0"));
-  const std::string why = text([&](char** json) { return opforge_explain_json(context, "test.scale", tensors, 2, nullptr, 0, nullptr, json); });
+  const std::string why = text([&](char** json) {
+    return opforge_explain_json(context, "test.scale", tensors, 2, nullptr, 0, nullptr, json);
+  });
   EXPECT_TRUE(has(why, "\"taken\":true") && has(why, "\"asked\":\"FAST\"")) << why;
   char first[65], second[65];
   ASSERT_EQ(opforge_choices_digest(context, first), OPFORGE_OK);
@@ -302,7 +326,8 @@ TEST(CApiTrust, OnlyTrustedKeysOpenPacks) {
   EXPECT_EQ(open_pack(context, "unsigned", key_hex()), OPFORGE_UNTRUSTED);
   EXPECT_EQ(open_pack(context, "signed", "not a key"), OPFORGE_NOT_FOUND) << last();
   EXPECT_EQ(open_pack(context, "absent", key_hex()), OPFORGE_NOT_FOUND);
-  EXPECT_EQ(open_pack(context, "signed", key_file()), OPFORGE_OK) << last();  // a file that holds it
+  EXPECT_EQ(open_pack(context, "signed", key_file()), OPFORGE_OK)
+      << last();  // a file that holds it
   opforge_pack_options options;
   OPFORGE_INIT(options);
   options.only_named_keys = 1;
@@ -315,7 +340,8 @@ TEST(CApiTrust, OnlyTrustedKeysOpenPacks) {
 TEST(CApiTrust, AContextWithoutPacksSaysSo) {
   opforge_context* context = nullptr;
   ASSERT_EQ(opforge_context_create(nullptr, &context), OPFORGE_OK);
-  EXPECT_EQ(opforge_call(context, "test.scale", nullptr, 0, nullptr, 0, nullptr), OPFORGE_NOT_FOUND);
+  EXPECT_EQ(opforge_call(context, "test.scale", nullptr, 0, nullptr, 0, nullptr),
+            OPFORGE_NOT_FOUND);
   EXPECT_TRUE(has(last(), "no pack is open")) << last();
   opforge_context_destroy(context);
 }
@@ -333,11 +359,12 @@ TEST(CApiLibrary, NamesAndVersions) {
 // A stand-alone program under an empty environment, trusting only the key that it names.
 int sealed_run(const char* mode) {
   const std::string program = OPFORGE_SEALED_RUN, path = pack("signed"), key = key_hex();
-  std::vector<char*> argv = {const_cast<char*>(program.c_str()), const_cast<char*>(path.c_str()), const_cast<char*>(key.c_str()),
-                             const_cast<char*>(mode), nullptr};
+  std::vector<char*> argv = {const_cast<char*>(program.c_str()), const_cast<char*>(path.c_str()),
+                             const_cast<char*>(key.c_str()), const_cast<char*>(mode), nullptr};
   char* environment[] = {nullptr};
   pid_t child = 0;
-  if (posix_spawn(&child, program.c_str(), nullptr, nullptr, argv.data(), environment) != 0) return -1;
+  if (posix_spawn(&child, program.c_str(), nullptr, nullptr, argv.data(), environment) != 0)
+    return -1;
   int status = 0;
   waitpid(child, &status, 0);
   return status;
@@ -345,7 +372,8 @@ int sealed_run(const char* mode) {
 
 TEST(CApiSealed, RunsAndAttemptsNoWriteAndNoProcess) {
   const int watched = sealed_run("write");
-  if (WIFEXITED(watched) && WEXITSTATUS(watched) == 77) GTEST_SKIP() << "this machine has no seccomp filters";
+  if (WIFEXITED(watched) && WEXITSTATUS(watched) == 77)
+    GTEST_SKIP() << "this machine has no seccomp filters";
   ASSERT_TRUE(WIFSIGNALED(watched) && WTERMSIG(watched) == SIGSYS) << "the watch does not work";
   const int status = sealed_run(nullptr);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status;

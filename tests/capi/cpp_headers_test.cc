@@ -1,8 +1,8 @@
 // The C++ headers over the C functions.
 #include <gtest/gtest.h>
-#include <opforge/opforge.hpp>
 
 #include <fstream>
+#include <opforge/opforge.hpp>
 
 namespace {
 
@@ -21,7 +21,8 @@ TEST(CppHeaders, FromPackToResult) {
   auto opened = context->open(pack(), trusting());
   ASSERT_TRUE(opened) << opened.error().message;
   std::vector<float> x(24, 3.0f), y(24, 0.0f);
-  opforge::Tensor tx(x.data(), opforge::float32(), {2, 3, 4}), ty(y.data(), opforge::float32(), {2, 3, 4});
+  opforge::Tensor tx(x.data(), opforge::float32(), {2, 3, 4}),
+      ty(y.data(), opforge::float32(), {2, 3, 4});
   ASSERT_TRUE(context->call("test.scale", {tx.dl(), ty.dl()}, {{"alpha", 0.5}}));
   EXPECT_EQ(y, std::vector<float>(24, 1.5f));
 
@@ -31,7 +32,8 @@ TEST(CppHeaders, FromPackToResult) {
   std::vector<char> memory(plan->workspace_bytes() + plan->workspace_align());
   void* workspace = memory.data();
   std::size_t space = memory.size();
-  ASSERT_NE(std::align(plan->workspace_align(), plan->workspace_bytes(), workspace, space), nullptr);
+  ASSERT_NE(std::align(plan->workspace_align(), plan->workspace_bytes(), workspace, space),
+            nullptr);
   opforge::Plan moved = std::move(*plan);
   ASSERT_TRUE(moved.execute({x.data(), y.data()}, workspace));
   EXPECT_EQ(y, std::vector<float>(24, 6.0f));
@@ -61,7 +63,8 @@ TEST(CppHeaders, ErrorsAreValues) {
   EXPECT_EQ(backend.error().status, OPFORGE_NOT_FOUND);
   ASSERT_TRUE(context->open(pack(), trusting()));
   std::vector<float> x(4), y(4);
-  opforge::Tensor tx(x.data(), opforge::float32(), {2, 2}, {}, {kDLCUDA, 99}), ty(y.data(), opforge::float32(), {2, 2}, {}, {kDLCUDA, 99});
+  opforge::Tensor tx(x.data(), opforge::float32(), {2, 2}, {}, {kDLCUDA, 99}),
+      ty(y.data(), opforge::float32(), {2, 2}, {}, {kDLCUDA, 99});
   const auto away = context->call("test.scale", {tx.dl(), ty.dl()});
   EXPECT_TRUE(away.unavailable());
 }

@@ -30,7 +30,8 @@ Signature signature(const std::string& name) {
   return s;
 }
 
-Artifact artifact(const std::string& op, const std::string& entry, bool scratch, const std::string& code) {
+Artifact artifact(const std::string& op, const std::string& entry, bool scratch,
+                  const std::string& code) {
   Artifact a;
   a.variant.op = op;
   a.variant.kernel = op + ".cpu";
@@ -41,9 +42,11 @@ Artifact artifact(const std::string& op, const std::string& entry, bool scratch,
   step.entry = "block";
   step.grid[0] = "M";
   step.bindings.resize(scratch ? 5 : 4);
-  const std::pair<ParamType, const char*> parameters[] = {{ParamType::kPtr, "x"}, {ParamType::kPtr, "y"},
-                                                         {ParamType::kI64, "N"}, {ParamType::kF32, "alpha"},
-                                                         {ParamType::kPtr, "workspace"}};
+  const std::pair<ParamType, const char*> parameters[] = {{ParamType::kPtr, "x"},
+                                                          {ParamType::kPtr, "y"},
+                                                          {ParamType::kI64, "N"},
+                                                          {ParamType::kF32, "alpha"},
+                                                          {ParamType::kPtr, "workspace"}};
   for (std::size_t i = 0; i < step.bindings.size(); ++i) {
     step.bindings[i].name = parameters[i].second;
     step.bindings[i].type = parameters[i].first;
@@ -51,7 +54,8 @@ Artifact artifact(const std::string& op, const std::string& entry, bool scratch,
   }
   a.launch.steps = {step};
   if (scratch) a.launch.workspace_bytes = "4 * M";
-  a.launch.guards = {{"x.stride1 == 1 && x.stride0 == N && y.stride1 == 1 && y.stride0 == N", "x and y must be contiguous"}};
+  a.launch.guards = {{"x.stride1 == 1 && x.stride0 == N && y.stride1 == 1 && y.stride0 == N",
+                      "x and y must be contiguous"}};
   a.symbols = {{"block", entry}};
   a.code_digest = sha256(code);
   a.code_key = sha256("key of " + op);
@@ -84,7 +88,8 @@ int main(int argc, char** argv) {
     if (!status) std::fprintf(stderr, "%s\n", status.error().message.c_str());
     return status.has_value();
   };
-  const bool good = written(make_dirs(folder)) && written(write_file_atomic(folder / "key.pub", key.public_hex() + "\n")) &&
+  const bool good = written(make_dirs(folder)) &&
+                    written(write_file_atomic(folder / "key.pub", key.public_hex() + "\n")) &&
                     written(write_pack(folder / "unsigned.ofpack", contents, nullptr)) &&
                     written(write_pack(folder / "stranger.ofpack", contents, &stranger)) &&
                     written(write_pack(folder / "signed.ofpack", contents, &key));

@@ -1,5 +1,5 @@
-// A sealed run of a stand-alone program that the kernel watches: any attempt to write to a file system, to start a process or
-// to open a socket kills it (SIGSYS).
+// A sealed run of a stand-alone program that the kernel watches: any attempt to write to a file
+// system, to start a process or to open a socket kills it (SIGSYS).
 //
 //   sealed_run PACK KEY [write]     "write": attempt one, to show that the watch works
 #include <errno.h>
@@ -35,21 +35,25 @@ bool watch() {
     load(offsetof(seccomp_data, nr));
     filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3));
     load(offsetof(seccomp_data, args) + static_cast<std::size_t>(argument) * 8);
-    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0, 1));
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K,
+                              O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0, 1));
     filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
   };
   kill_if_writing(SYS_openat, 2);
   kill_if_writing(SYS_open, 1);
   load(offsetof(seccomp_data, nr));
-  for (const unsigned number : {SYS_creat, SYS_mkdir, SYS_mkdirat, SYS_unlink, SYS_unlinkat, SYS_rmdir, SYS_rename, SYS_renameat,
-                                SYS_renameat2, SYS_link, SYS_linkat, SYS_symlink, SYS_symlinkat, SYS_truncate, SYS_chmod,
-                                SYS_fchmodat, SYS_chown, SYS_mknod, SYS_mknodat, SYS_utimensat, SYS_openat2, SYS_execve,
-                                SYS_execveat, SYS_fork, SYS_vfork, SYS_socket}) {
+  for (const unsigned number :
+       {SYS_creat,     SYS_mkdir,     SYS_mkdirat,   SYS_unlink,   SYS_unlinkat, SYS_rmdir,
+        SYS_rename,    SYS_renameat,  SYS_renameat2, SYS_link,     SYS_linkat,   SYS_symlink,
+        SYS_symlinkat, SYS_truncate,  SYS_chmod,     SYS_fchmodat, SYS_chown,    SYS_mknod,
+        SYS_mknodat,   SYS_utimensat, SYS_openat2,   SYS_execve,   SYS_execveat, SYS_fork,
+        SYS_vfork,     SYS_socket}) {
     kill_if(number);
   }
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 int failed(const char* what) {

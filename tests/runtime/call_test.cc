@@ -33,9 +33,13 @@ namespace {
 using fake::kGpu0;
 using fake::World;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
-StreamHandle stream(int number) { return reinterpret_cast<StreamHandle>(static_cast<std::uintptr_t>(number)); }
+StreamHandle stream(int number) {
+  return reinterpret_cast<StreamHandle>(static_cast<std::uintptr_t>(number));
+}
 
 TEST(Call, AHitAllocatesNothing) {
   World world;
@@ -124,7 +128,9 @@ TEST(Call, APreconditionAgainstCaptureIsSeenOnEveryCall) {
   Runtime& runtime = world.open();
   CallOptions options;
   options.stream = stream(1);
-  const auto run = [&] { return *runtime.call("test.op", world.tensors(8, 64, kGpu0), {}, options); };
+  const auto run = [&] {
+    return *runtime.call("test.op", world.tensors(8, 64, kGpu0), {}, options);
+  };
   EXPECT_FALSE(run());
   world.gpu.api.capturing = {stream(1)};
   const auto refused = run();
@@ -141,7 +147,9 @@ TEST(Call, TheUsersPreconditionIsAskedOnEveryCall) {
   Runtime& runtime = world.open();
   bool ready = true;
   CallOptions options;
-  options.facts.user = [&](std::span<const TensorView>) { return ready ? Support::yes() : Support::no("not now"); };
+  options.facts.user = [&](std::span<const TensorView>) {
+    return ready ? Support::yes() : Support::no("not now");
+  };
   EXPECT_FALSE(*runtime.call("test.op", world.tensors(8, 64), {}, options));
   ready = false;
   EXPECT_TRUE(*runtime.call("test.op", world.tensors(8, 64), {}, options));
@@ -154,7 +162,8 @@ TEST(Call, EveryPartOfACallIsPartOfItsKey) {
   world.add({.kernel = "k", .flag = 1});
   world.add({.kernel = "hp", .tier = Tier::kHighPrecision});
   Runtime& runtime = world.open();
-  const auto plan = [&](std::span<const TensorView> tensors, const ValueMap& attributes, const CallOptions& options) {
+  const auto plan = [&](std::span<const TensorView> tensors, const ValueMap& attributes,
+                        const CallOptions& options) {
     const auto prepared = runtime.prepare("test.op", tensors, attributes, options);
     EXPECT_TRUE(prepared) << prepared.error().message;
     return std::get<0>(*prepared);
@@ -169,9 +178,11 @@ TEST(Call, EveryPartOfACallIsPartOfItsKey) {
   shifted[0].data = world.x.data() + 1;
   std::set<const Plan*> plans{base.get()};
   std::vector<std::shared_ptr<const Plan>> alive;
-  for (auto& other : {plan(world.tensors(4, 64), {}, {}), plan(world.tensors(8, 32), {}, {}), plan(strided, {}, {}),
-                      plan(shifted, {}, {}), plan(world.tensors(8, 64, {}, DType::kBF16), {}, {}),
-                      plan(world.tensors(8, 64), {{"eps", 1e-5}}, {}), plan(world.tensors(8, 64), {{"flag", std::int64_t{1}}}, {}),
+  for (auto& other : {plan(world.tensors(4, 64), {}, {}), plan(world.tensors(8, 32), {}, {}),
+                      plan(strided, {}, {}), plan(shifted, {}, {}),
+                      plan(world.tensors(8, 64, {}, DType::kBF16), {}, {}),
+                      plan(world.tensors(8, 64), {{"eps", 1e-5}}, {}),
+                      plan(world.tensors(8, 64), {{"flag", std::int64_t{1}}}, {}),
                       plan(world.tensors(8, 64), {}, strict)}) {
     EXPECT_TRUE(plans.insert(other.get()).second);
     alive.push_back(other);
@@ -227,7 +238,8 @@ TEST(Call, SixteenThreadsOnOneAndOnDifferentShapes) {
         const auto own = runtime.call("test.op", world.tensors(1 + t, 64), {}, {});
         const auto shared = runtime.call("test.op", world.tensors(32, 64), {}, {});
         ASSERT_TRUE(own && shared);
-        if (i % 50 == 25) runtime.set_backend(t % 2 == 0 ? "cpu" : "");  // plans are thrown away meanwhile
+        if (i % 50 == 25)
+          runtime.set_backend(t % 2 == 0 ? "cpu" : "");  // plans are thrown away meanwhile
       }
     });
   }
@@ -290,8 +302,10 @@ TEST(Call, DeviceTensorsReachTheReferenceInDevelopmentByCopying) {
         Runtime& runtime = world.open();
         for (int i = 0; i < 8; ++i) world.x[static_cast<std::size_t>(i)] = static_cast<float>(i);
         const auto done = runtime.call("test.op", world.tensors(2, 4, kGpu0), {}, {});
-        bool good = done && !*done && world.gpu.api.copies == 3 && world.gpu.api.synchronizations == 1;
-        for (int i = 0; i < 8; ++i) good = good && world.y[static_cast<std::size_t>(i)] == static_cast<float>(i) + 1;
+        bool good =
+            done && !*done && world.gpu.api.copies == 3 && world.gpu.api.synchronizations == 1;
+        for (int i = 0; i < 8; ++i)
+          good = good && world.y[static_cast<std::size_t>(i)] == static_cast<float>(i) + 1;
         std::exit(good ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
@@ -305,8 +319,9 @@ TEST(Call, SealedMissIsRecorded) {
         seal();
         const std::string got = world.serves(8, 64);
         const auto misses = sealed_misses();
-        const bool good = has(got, "[compilation_sealed]") && has(got, "sealed") && misses.size() == 1 &&
-                          has(misses[0], "test.op") && has(misses[0], "f32[8,64]");
+        const bool good = has(got, "[compilation_sealed]") && has(got, "sealed") &&
+                          misses.size() == 1 && has(misses[0], "test.op") &&
+                          has(misses[0], "f32[8,64]");
         std::exit(good ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
@@ -322,7 +337,9 @@ TEST(Environment, BackendVariableForcesAndAWrongNameIsReported) {
   World wrong;
   wrong.add({.kernel = "k"});
   const std::string got = wrong.serves(8, 64);
-  EXPECT_TRUE(has(got, "[not_found]") && has(got, "OPFORGE_BACKEND") && has(got, "did you mean reference?")) << got;
+  EXPECT_TRUE(has(got, "[not_found]") && has(got, "OPFORGE_BACKEND") &&
+              has(got, "did you mean reference?"))
+      << got;
   ASSERT_EQ(unsetenv("OPFORGE_BACKEND"), 0);
 }
 
@@ -341,7 +358,10 @@ TEST(Environment, UnknownVariablesAreWarnedOfOnce) {
         const auto unknown = unknown_variables();
         warn_of_unknown_variables();
         warn_of_unknown_variables();
-        std::exit(unknown == std::vector<std::string>{"OPFORGE_BACKENDS"} && (warnings == 0 || (warnings == 1 && named)) ? 0 : 1);
+        std::exit(unknown == std::vector<std::string>{"OPFORGE_BACKENDS"} &&
+                          (warnings == 0 || (warnings == 1 && named))
+                      ? 0
+                      : 1);
       },
       testing::ExitedWithCode(0), "");
 }
@@ -353,7 +373,8 @@ TEST(Environment, ForcedBackendWarnsOncePerOperator) {
   ASSERT_TRUE(runtime.set_backend("gpu"));
   int warnings = 0;
   set_log_sink([&](LogLevel level, std::string_view, std::string_view message) {
-    warnings += level == LogLevel::kWarning && has(std::string(message), "backend gpu is forced, but cannot serve test.op");
+    warnings += level == LogLevel::kWarning &&
+                has(std::string(message), "backend gpu is forced, but cannot serve test.op");
   });
   world.serves(8, 64);
   world.serves(4, 64);

@@ -1,6 +1,7 @@
+#include "runtime/dispatch.hpp"
+
 #include <gtest/gtest.h>
 
-#include "runtime/dispatch.hpp"
 #include "runtime/fake.hpp"
 #include "runtime/metrics.hpp"
 
@@ -24,10 +25,12 @@ CallOptions naming(const std::string& backend) {
 }
 
 bool starts(const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
-// Every set of offered tiers against every asked contract: the loosest that is strict enough serves; a stricter stand-in is
-// a counted fallback; none is ContractUnsatisfied.
+// Every set of offered tiers against every asked contract: the loosest that is strict enough
+// serves; a stricter stand-in is a counted fallback; none is ContractUnsatisfied.
 TEST(Dispatch, EveryAskedAgainstEveryOfferedSet) {
   for (const Tier asked : kAllTiers) {
     for (unsigned offered = 0; offered < 8; ++offered) {
@@ -47,7 +50,8 @@ TEST(Dispatch, EveryAskedAgainstEveryOfferedSet) {
         }
       }
       const std::string got = world.serves(8, 64, asking(asked));
-      const std::string label = std::string(tier_name(asked)) + " of set " + std::to_string(offered);
+      const std::string label =
+          std::string(tier_name(asked)) + " of set " + std::to_string(offered);
       if (expected >= 0) {
         EXPECT_EQ(got, "k" + std::to_string(expected)) << label;
         const auto fallbacks = fallback_counts();
@@ -119,10 +123,12 @@ TEST(Dispatch, MeasuredExactThenNearestThenDefault) {
   world.measure(a, 16, 128, 5.0);
   world.measure(b, 16, 128, 4.0);
   world.measure(a, 1, 16, 1.0);
-  const auto grade = [&](std::int64_t m, std::int64_t n) { return std::get<0>(*world.prepare(m, n))->grade(); };
+  const auto grade = [&](std::int64_t m, std::int64_t n) {
+    return std::get<0>(*world.prepare(m, n))->grade();
+  };
   EXPECT_EQ(world.serves(16, 128), "b");  // the faster of two for this very shape
   EXPECT_EQ(grade(16, 128), Grade::kExact);
-  EXPECT_EQ(world.serves(8, 128), "b");   // one doubling away from (16, 128), six from (1, 16)
+  EXPECT_EQ(world.serves(8, 128), "b");  // one doubling away from (16, 128), six from (1, 16)
   EXPECT_EQ(grade(8, 128), Grade::kNearest);
   EXPECT_EQ(world.serves(1, 32), "a");
   EXPECT_EQ(grade(1, 32), Grade::kNearest);
@@ -176,7 +182,8 @@ TEST(Dispatch, DefaultVariantFollowsTheDims) {
     made.defaults = {{"ROWS", "M / 8", {1, 4, 16}, false, false}};
   }
   const auto rows = [&](std::int64_t m) {
-    return std::get<std::int64_t>(std::get<0>(*world.prepare(m, 16))->artifact().variant.values.at("ROWS"));
+    return std::get<std::int64_t>(
+        std::get<0>(*world.prepare(m, 16))->artifact().variant.values.at("ROWS"));
   };
   EXPECT_EQ(rows(8), 1);
   EXPECT_EQ(rows(32), 4);
@@ -190,7 +197,8 @@ TEST(Dispatch, LargestSpecialisationWhoseGuardsHold) {
     made.defaults = {{"VEC", "", {1, 4, 8}, true, false}};
   }
   const auto vec = [&](std::int64_t n) {
-    return std::get<std::int64_t>(std::get<0>(*world.prepare(2, n))->artifact().variant.values.at("VEC"));
+    return std::get<std::int64_t>(
+        std::get<0>(*world.prepare(2, n))->artifact().variant.values.at("VEC"));
   };
   EXPECT_EQ(vec(64), 8);
   EXPECT_EQ(vec(12), 4);
@@ -203,14 +211,19 @@ TEST(Dispatch, DefaultsSeeTheVariantsSpecialisation) {
   world.section->signature.deterministic_kernel = {{"cpu", "k"}};
   for (const std::int64_t layout : {0, 1}) {
     for (const std::int64_t stream : {0, 1}) {
-      Artifact& made = world.add({.kernel = "k", .tier = Tier::kDeterministic,
-                                  .values = {{"LAYOUT", layout}, {"STREAM", stream}}, .guard = "LAYOUT == 0 || N % 8 == 0"});
-      made.defaults = {{"LAYOUT", "1", {0, 1}, true, false}, {"STREAM", "LAYOUT == 1 && M * N > 100 ? 1 : 0", {0, 1}, false, false}};
+      Artifact& made = world.add({.kernel = "k",
+                                  .tier = Tier::kDeterministic,
+                                  .values = {{"LAYOUT", layout}, {"STREAM", stream}},
+                                  .guard = "LAYOUT == 0 || N % 8 == 0"});
+      made.defaults = {{"LAYOUT", "1", {0, 1}, true, false},
+                       {"STREAM", "LAYOUT == 1 && M * N > 100 ? 1 : 0", {0, 1}, false, false}};
     }
   }
   const auto values = [&](std::int64_t m, std::int64_t n) {
-    const ValueMap chosen = std::get<0>(*world.prepare(m, n, asking(Tier::kDeterministic)))->artifact().variant.values;
-    return std::pair(std::get<std::int64_t>(chosen.at("LAYOUT")), std::get<std::int64_t>(chosen.at("STREAM")));
+    const ValueMap chosen =
+        std::get<0>(*world.prepare(m, n, asking(Tier::kDeterministic)))->artifact().variant.values;
+    return std::pair(std::get<std::int64_t>(chosen.at("LAYOUT")),
+                     std::get<std::int64_t>(chosen.at("STREAM")));
   };
   EXPECT_EQ(values(64, 64), std::pair(std::int64_t{1}, std::int64_t{1}));
   EXPECT_EQ(values(2, 8), std::pair(std::int64_t{1}, std::int64_t{0}));
@@ -253,7 +266,8 @@ TEST(Dispatch, UnprovedCodeServesFastOnlyAndIsCounted) {
   for (const auto& event : event_counts()) counted = counted || event.name == "unproved";
   EXPECT_TRUE(counted);
   const std::string strict = world.serves(8, 64, asking(Tier::kHighPrecision));
-  EXPECT_TRUE(starts(strict, "[contract_unsatisfied]") && has(strict, "opforge verify --pack")) << strict;
+  EXPECT_TRUE(starts(strict, "[contract_unsatisfied]") && has(strict, "opforge verify --pack"))
+      << strict;
   CallOptions off = asking(Tier::kHighPrecision);
   off.proof = ProofPolicy::kOff;
   EXPECT_EQ(world.serves(8, 64, off), "k");
@@ -272,9 +286,11 @@ TEST(Dispatch, AnAttestationProvesOnlyWhatItIsAbout) {
     return world.serves(8, 64, asking(Tier::kHighPrecision));
   };
   EXPECT_EQ(with([](Attestation&) {}), "k");
-  for (const std::function<void(Attestation&)>& change : std::vector<std::function<void(Attestation&)>>{
+  for (const std::function<void(Attestation&)>& change :
+       std::vector<std::function<void(Attestation&)>>{
            [](Attestation& a) { a.passed = false; }, [](Attestation& a) { a.tier = Tier::kFast; },
-           [](Attestation& a) { a.device_model = "Another CPU"; }, [](Attestation& a) { a.code_digest = fake::digest("other"); },
+           [](Attestation& a) { a.device_model = "Another CPU"; },
+           [](Attestation& a) { a.code_digest = fake::digest("other"); },
            [](Attestation& a) { a.proof_key = fake::digest("older suite"); }}) {
     EXPECT_TRUE(starts(with(change), "[contract_unsatisfied]"));
   }
@@ -286,12 +302,15 @@ TEST(Dispatch, DeterministicStaysInItsBitClass) {
   world.section->signature.backend_priority = {"cpu", "other"};
   for (const std::int64_t lanes : {8, 16}) {
     for (const std::int64_t rows : {1, 4}) {
-      Artifact& made = world.add({.kernel = "cpu.det", .tier = Tier::kDeterministic,
+      Artifact& made = world.add({.kernel = "cpu.det",
+                                  .tier = Tier::kDeterministic,
                                   .values = {{"LANES", lanes}, {"ROWS", rows}}});
-      made.defaults = {{"LANES", "N >= 64 ? 16 : 8", {8, 16}, false, true}, {"ROWS", "1", {1, 4}, false, false}};
+      made.defaults = {{"LANES", "N >= 64 ? 16 : 8", {8, 16}, false, true},
+                       {"ROWS", "1", {1, 4}, false, false}};
     }
   }
-  Artifact other = world.add({.kernel = "other.det", .backend = "other", .tier = Tier::kDeterministic});
+  Artifact other =
+      world.add({.kernel = "other.det", .backend = "other", .tier = Tier::kDeterministic});
   const auto values = [&](std::int64_t m, std::int64_t n) {
     const auto prepared = world.prepare(m, n, asking(Tier::kDeterministic));
     return std::get<0>(*prepared)->artifact().variant.values;
@@ -302,9 +321,11 @@ TEST(Dispatch, DeterministicStaysInItsBitClass) {
   // A measurement may choose among what does not change bits, and nothing else.
   for (const Artifact& made : world.section->artifacts) {
     const auto lanes = made.variant.values.find("LANES");
-    const bool wrong = lanes == made.variant.values.end() || std::get<std::int64_t>(lanes->second) == 8;
+    const bool wrong =
+        lanes == made.variant.values.end() || std::get<std::int64_t>(lanes->second) == 8;
     const bool four = !wrong && std::get<std::int64_t>(made.variant.values.at("ROWS")) == 4;
-    if (wrong || four) world.measure(made, 8, 64, wrong ? 1.0 : 2.0).contract = Tier::kDeterministic;
+    if (wrong || four)
+      world.measure(made, 8, 64, wrong ? 1.0 : 2.0).contract = Tier::kDeterministic;
   }
   world.open();
   EXPECT_EQ(std::get<std::int64_t>(values(8, 64).at("LANES")), 16);
@@ -313,7 +334,8 @@ TEST(Dispatch, DeterministicStaysInItsBitClass) {
   CallOptions by_name = asking(Tier::kDeterministic);
   by_name.backend = "other";
   const std::string refused = world.serves(8, 64, by_name);
-  EXPECT_TRUE(starts(refused, "[backend_not_eligible]") && has(refused, "outside the bit class")) << refused;
+  EXPECT_TRUE(starts(refused, "[backend_not_eligible]") && has(refused, "outside the bit class"))
+      << refused;
 }
 
 // The class does not move to the next backend because a pack lacks the first one's variant.
@@ -321,7 +343,8 @@ TEST(Dispatch, DeterministicMissIsAMissNotAnotherKernel) {
   World world;
   world.section->signature.deterministic_kernel = {{"cpu", "cpu.det"}, {"other", "other.det"}};
   world.section->signature.backend_priority = {"cpu", "other"};
-  Artifact& made = world.add({.kernel = "cpu.det", .tier = Tier::kDeterministic, .values = {{"LANES", std::int64_t{8}}}});
+  Artifact& made = world.add(
+      {.kernel = "cpu.det", .tier = Tier::kDeterministic, .values = {{"LANES", std::int64_t{8}}}});
   made.defaults = {{"LANES", "N >= 64 ? 16 : 8", {8, 16}, false, true}};
   world.add({.kernel = "other.det", .backend = "other", .tier = Tier::kDeterministic});
   world.add({.kernel = "ref", .backend = "reference", .tier = Tier::kHighPrecision});
@@ -384,7 +407,8 @@ TEST(Dispatch, TooOldDriverIsNamed) {
 TEST(Dispatch, DeviceThatIsNotHereIsUnavailable) {
   World world;
   world.add({.kernel = "k", .backend = "gpu", .target = "sm_90a"});
-  EXPECT_TRUE(has(world.serves(8, 64, {}, {DeviceKind::kCuda, 7}), "[unavailable] cuda:7 is not here"));
+  EXPECT_TRUE(
+      has(world.serves(8, 64, {}, {DeviceKind::kCuda, 7}), "[unavailable] cuda:7 is not here"));
   world.gpu.api.infos.clear();
   world.open();
   EXPECT_TRUE(has(world.serves(8, 64, {}, kGpu0), "tried libfake.so"));
@@ -423,7 +447,8 @@ TEST(Dispatch, AValueThatDoesNotFitIsAGuardOfItsOwn) {
   const auto explained = world.runtime->explain("test.op", world.tensors(8, 200), {}, {});
   bool said = false;
   for (const Candidate& candidate : explained.candidates) {
-    said = said || (candidate.kernel == "narrow" && has(candidate.reason, "parameter 'n'") && has(candidate.reason, "200"));
+    said = said || (candidate.kernel == "narrow" && has(candidate.reason, "parameter 'n'") &&
+                    has(candidate.reason, "200"));
   }
   EXPECT_TRUE(said);
 }

@@ -1,5 +1,5 @@
-// A launcher, devices and a source of artifacts that exist only in these tests: they record what they are asked, and run no
-// kernel.
+// A launcher, devices and a source of artifacts that exist only in these tests: they record what
+// they are asked, and run no kernel.
 #pragma once
 
 #include <cstdlib>
@@ -82,10 +82,12 @@ class FakeLauncher : public Launcher {
   std::string_view name() const override { return name_; }
   DeviceKind device_kind() const override { return kind_; }
   bool accepts(CodeKind kind) const override {
-    return kind_ == DeviceKind::kCpu ? kind == CodeKind::kElfShared : kind == CodeKind::kCubin || kind == CodeKind::kPtx;
+    return kind_ == DeviceKind::kCpu ? kind == CodeKind::kElfShared
+                                     : kind == CodeKind::kCubin || kind == CodeKind::kPtx;
   }
   DeviceApi& device_api() override { return api; }
-  Result<std::shared_ptr<LoadedCode>> load(const Artifact& artifact, const std::string& code, int, bool) override {
+  Result<std::shared_ptr<LoadedCode>> load(const Artifact& artifact, const std::string& code, int,
+                                           bool) override {
     const std::lock_guard lock(mutex);
     ++loads;
     loaded_code.push_back(code);
@@ -98,11 +100,13 @@ class FakeLauncher : public Launcher {
     step.function = const_cast<std::string*>(&*symbols.insert(symbol).first);
     return {};
   }
-  Status launch(const PreparedStep& step, void* const* tensors, void* workspace, int ordinal, StreamHandle stream) override {
+  Status launch(const PreparedStep& step, void* const* tensors, void* workspace, int ordinal,
+                StreamHandle stream) override {
     if (run) return run(step, tensors, workspace);
     const std::lock_guard lock(mutex);
     Launch record;
-    record.symbol = step.function == nullptr ? "memset" : *static_cast<const std::string*>(step.function);
+    record.symbol =
+        step.function == nullptr ? "memset" : *static_cast<const std::string*>(step.function);
     record.step = step;
     for (int i = 0; i < tensor_count; ++i) record.tensors.push_back(tensors[i]);
     record.workspace = workspace;
@@ -139,11 +143,14 @@ class Source : public ArtifactSource {
   }
   Result<std::shared_ptr<const OperatorSection>> section(std::string_view op) override {
     const auto found = sections.find(std::string(op));
-    if (found == sections.end()) return fail(opforge::Code::kNotFound, "no operator " + std::string(op));
+    if (found == sections.end())
+      return fail(opforge::Code::kNotFound, "no operator " + std::string(op));
     return std::shared_ptr<const OperatorSection>(found->second);
   }
   Result<std::string> code(const Artifact& artifact) override {
-    if (corrupt) return fail(opforge::Code::kCorrupt, "the code of " + to_string(artifact.variant) + " is damaged");
+    if (corrupt)
+      return fail(opforge::Code::kCorrupt,
+                  "the code of " + to_string(artifact.variant) + " is damaged");
     return "code of " + artifact.variant.kernel;
   }
 
@@ -208,8 +215,9 @@ inline Artifact artifact(const ArtifactSpec& spec) {
     a.variant.dtypes = {{"T", spec.dtype}};
     a.variant.baked = {{"flag", spec.flag}};
   }
-  a.kind = spec.target.starts_with("x86") ? CodeKind::kElfShared
-           : spec.target.starts_with("compute") ? CodeKind::kPtx : CodeKind::kCubin;
+  a.kind = spec.target.starts_with("x86")       ? CodeKind::kElfShared
+           : spec.target.starts_with("compute") ? CodeKind::kPtx
+                                                : CodeKind::kCubin;
   LaunchStep step;
   step.entry = "run";
   step.grid[0] = "M";
@@ -234,7 +242,8 @@ inline Artifact artifact(const ArtifactSpec& spec) {
   return a;
 }
 
-inline Attestation proof(const Artifact& artifact, const std::string& model, Tier tier = Tier::kDeterministic) {
+inline Attestation proof(const Artifact& artifact, const std::string& model,
+                         Tier tier = Tier::kDeterministic) {
   Attestation p;
   p.code_digest = artifact.code_digest;
   p.proof_key = artifact.proof_key;
@@ -251,11 +260,13 @@ inline constexpr const char* kGpuModel = "Test GPU";
 // Launchers live until the process ends, as real ones do: loaded code is kept by their address.
 template <class... Args>
 FakeLauncher& launcher(Args&&... args) {
-  static std::vector<std::unique_ptr<FakeLauncher>>& all = *new std::vector<std::unique_ptr<FakeLauncher>>;
+  static std::vector<std::unique_ptr<FakeLauncher>>& all =
+      *new std::vector<std::unique_ptr<FakeLauncher>>;
   return *all.emplace_back(std::make_unique<FakeLauncher>(std::forward<Args>(args)...));
 }
 
-// One operator, two launchers ("cpu" with one device of level 3, "gpu" with two of architecture 90), one source.
+// One operator, two launchers ("cpu" with one device of level 3, "gpu" with two of architecture
+// 90), one source.
 struct World {
   FakeLauncher& cpu = launcher("cpu", DeviceKind::kCpu, 1, kCpuModel, 3);
   FakeLauncher& gpu = launcher("gpu", DeviceKind::kCuda, 2, kGpuModel, 90);
@@ -278,7 +289,8 @@ struct World {
     }
     return section->artifacts.back();
   }
-  TableEntry& measure(const Artifact& made, std::int64_t m, std::int64_t n, double us, const std::string& model = kCpuModel) {
+  TableEntry& measure(const Artifact& made, std::int64_t m, std::int64_t n, double us,
+                      const std::string& model = kCpuModel) {
     TableEntry entry;
     entry.dtypes = made.variant.dtypes;
     entry.dims = {{"M", m}, {"N", n}};
@@ -297,18 +309,23 @@ struct World {
     runtime->add_source(source);
     return *runtime;
   }
-  std::vector<TensorView> tensors(std::int64_t m, std::int64_t n, Device device = {}, DType dtype = DType::kF32) {
+  std::vector<TensorView> tensors(std::int64_t m, std::int64_t n, Device device = {},
+                                  DType dtype = DType::kF32) {
     const std::int64_t dims[] = {m, n};
-    return {TensorView::contiguous(x.data(), dtype, dims, device), TensorView::contiguous(y.data(), dtype, dims, device)};
+    return {TensorView::contiguous(x.data(), dtype, dims, device),
+            TensorView::contiguous(y.data(), dtype, dims, device)};
   }
-  Result<Prepared> prepare(std::int64_t m, std::int64_t n, const CallOptions& options = {}, Device device = {}) {
+  Result<Prepared> prepare(std::int64_t m, std::int64_t n, const CallOptions& options = {},
+                           Device device = {}) {
     if (!runtime) open();
     return runtime->prepare("test.op", tensors(m, n, device), {}, options);
   }
   // The kernel that serves, or the error's or refusal's text in brackets.
-  std::string serves(std::int64_t m, std::int64_t n, const CallOptions& options = {}, Device device = {}) {
+  std::string serves(std::int64_t m, std::int64_t n, const CallOptions& options = {},
+                     Device device = {}) {
     const auto prepared = prepare(m, n, options, device);
-    if (!prepared) return "[" + std::string(code_name(prepared.error().code)) + "] " + prepared.error().message;
+    if (!prepared)
+      return "[" + std::string(code_name(prepared.error().code)) + "] " + prepared.error().message;
     if (const auto* no = std::get_if<Unavailable>(&*prepared)) return "[unavailable] " + no->reason;
     return std::get<0>(*prepared)->artifact().variant.kernel;
   }

@@ -13,14 +13,17 @@ using fake::kGpu0;
 using fake::kGpu1;
 using fake::World;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 // A plan of the world's only kernel for these tensors.
 std::shared_ptr<const Plan> plan_for(World& world, std::span<const TensorView> tensors) {
   const auto bound = bind_call(world.section->signature, tensors, {});
   EXPECT_TRUE(bound) << bound.error().message;
   auto artifact = std::make_shared<Artifact>(world.section->artifacts.back());
-  auto plan = build_plan(world.section->signature, *bound, artifact, "code", world.cpu, world.cpu.api.infos[0], false);
+  auto plan = build_plan(world.section->signature, *bound, artifact, "code", world.cpu,
+                         world.cpu.api.infos[0], false);
   EXPECT_TRUE(plan) << plan.error().message;
   return *plan;
 }
@@ -117,7 +120,8 @@ TEST(Plan, GuardsAreCheckedWhenAnArtifactIsRunDirectly) {
   world.add({.kernel = "k", .guard = "N <= 32"});
   const auto bound = bind_call(world.section->signature, world.tensors(8, 64), {});
   auto artifact = std::make_shared<Artifact>(world.section->artifacts.back());
-  const auto plan = build_plan(world.section->signature, *bound, artifact, "code", world.cpu, world.cpu.api.infos[0], false);
+  const auto plan = build_plan(world.section->signature, *bound, artifact, "code", world.cpu,
+                               world.cpu.api.infos[0], false);
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, Code::kUnavailable);
   EXPECT_TRUE(has(plan.error().message, "guard says no"));
@@ -172,8 +176,8 @@ TEST(Plan, MissingSymbolIsNamed) {
   Artifact& made = world.add({.kernel = "k"});
   const auto bound = bind_call(world.section->signature, world.tensors(8, 64), {});
   const auto error = [&] {
-    const auto plan = build_plan(world.section->signature, *bound, std::make_shared<Artifact>(made), "code", world.cpu,
-                                 world.cpu.api.infos[0], false);
+    const auto plan = build_plan(world.section->signature, *bound, std::make_shared<Artifact>(made),
+                                 "code", world.cpu, world.cpu.api.infos[0], false);
     return plan ? std::string() : plan.error().message;
   };
   made.symbols = {{"run", "missing"}};
@@ -198,7 +202,9 @@ TEST(Plan, EachDeviceLoadsItsOwnCode) {
 TEST(CodeCache, LoadsOnceAndKeepsABoundedNumberOfUnused) {
   World world;
   const int before = fake::Code::alive;
-  const auto artifact = [](int i) { return fake::artifact({.kernel = "cache" + std::to_string(i)}); };
+  const auto artifact = [](int i) {
+    return fake::artifact({.kernel = "cache" + std::to_string(i)});
+  };
   const auto bytes = []() -> Result<std::string> { return std::string("code"); };
   std::vector<std::shared_ptr<LoadedCode>> held;
   for (int i = 0; i < 2000; ++i) {
@@ -222,7 +228,8 @@ TEST(CodeCache, SixteenThreadsLoadOneCodeOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 16; ++i) {
     threads.emplace_back([&] {
-      const auto code = load_code(world.cpu, artifact, 0, false, []() -> Result<std::string> { return std::string("code"); });
+      const auto code = load_code(world.cpu, artifact, 0, false,
+                                  []() -> Result<std::string> { return std::string("code"); });
       EXPECT_TRUE(code);
     });
   }

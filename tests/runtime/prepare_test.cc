@@ -15,8 +15,11 @@ using fixtures::LaunchFixture;
 
 class PrepareFixture : public testing::TestWithParam<LaunchFixture> {};
 
-void check_map(const fixtures::ExpectedMap& expected, const PreparedStep::MapPatch& map, void* const* tensors) {
-  EXPECT_EQ(reinterpret_cast<std::uint64_t>(patched_pointer(map.tensor, map.add_bytes, tensors, nullptr)), expected.address);
+void check_map(const fixtures::ExpectedMap& expected, const PreparedStep::MapPatch& map,
+               void* const* tensors) {
+  EXPECT_EQ(
+      reinterpret_cast<std::uint64_t>(patched_pointer(map.tensor, map.add_bytes, tensors, nullptr)),
+      expected.address);
   EXPECT_EQ(map.dims, expected.dims);
   EXPECT_EQ(map.strides_bytes, expected.strides_bytes);
   EXPECT_EQ(map.box, expected.box);
@@ -44,7 +47,8 @@ TEST_P(PrepareFixture, EveryNumberOfTheLaunch) {
     const PreparedStep& step = launch->steps[s];
     EXPECT_EQ(step.kind == StepKind::kMemset, expected.is_memset);
     if (expected.is_memset) {
-      const void* target = patched_pointer(step.memset_tensor, step.memset_add_bytes, data.data(), workspace);
+      const void* target =
+          patched_pointer(step.memset_tensor, step.memset_add_bytes, data.data(), workspace);
       EXPECT_EQ(reinterpret_cast<std::uint64_t>(target), expected.memset_address);
       EXPECT_EQ(step.memset_bytes, static_cast<std::int64_t>(expected.memset_bytes));
       EXPECT_EQ(step.memset_value, expected.memset_value);
@@ -72,12 +76,14 @@ TEST_P(PrepareFixture, EveryNumberOfTheLaunch) {
         continue;
       }
       EXPECT_EQ(std::memcmp(block.data() + step.param_offsets[p], expected.params[p].bytes.data(),
-                            expected.params[p].bytes.size()), 0);
+                            expected.params[p].bytes.size()),
+                0);
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, PrepareFixture, testing::ValuesIn(fixtures::all_launch_fixtures()),
+INSTANTIATE_TEST_SUITE_P(Fixtures, PrepareFixture,
+                         testing::ValuesIn(fixtures::all_launch_fixtures()),
                          [](const auto& info) { return info.param.name; });
 
 // One kernel with one parameter, for faults.
@@ -100,21 +106,25 @@ struct Small {
   }
 };
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST(Prepare, ValuesThatDoNotFitAreNamed) {
   const std::pair<ParamType, const char*> wrong[] = {
-      {ParamType::kI8, "128"}, {ParamType::kI8, "-129"}, {ParamType::kI32, "2147483648"}, {ParamType::kU32, "-1"},
-      {ParamType::kU32, "4294967296"}, {ParamType::kU64, "-1"}, {ParamType::kI32, "1.5"}, {ParamType::kF16, "65536.0"},
-      {ParamType::kF32, "1e39"}};
+      {ParamType::kI8, "128"},  {ParamType::kI8, "-129"},        {ParamType::kI32, "2147483648"},
+      {ParamType::kU32, "-1"},  {ParamType::kU32, "4294967296"}, {ParamType::kU64, "-1"},
+      {ParamType::kI32, "1.5"}, {ParamType::kF16, "65536.0"},    {ParamType::kF32, "1e39"}};
   for (const auto& [type, text] : wrong) {
     Small small;
     small.binding() = {.name = "count", .type = type, .value = text};
-    EXPECT_TRUE(has(small.error(), "parameter 'count'") && has(small.error(), "'run'")) << text << ": " << small.error();
+    EXPECT_TRUE(has(small.error(), "parameter 'count'") && has(small.error(), "'run'"))
+        << text << ": " << small.error();
   }
   const std::pair<ParamType, const char*> right[] = {
-      {ParamType::kI8, "-128"}, {ParamType::kI32, "2147483647"}, {ParamType::kU32, "4294967295"},
-      {ParamType::kU64, "9223372036854775807"}, {ParamType::kF16, "65504.0"}, {ParamType::kF32, "3"}};
+      {ParamType::kI8, "-128"},        {ParamType::kI32, "2147483647"},
+      {ParamType::kU32, "4294967295"}, {ParamType::kU64, "9223372036854775807"},
+      {ParamType::kF16, "65504.0"},    {ParamType::kF32, "3"}};
   for (const auto& [type, text] : right) {
     Small small;
     small.binding() = {.name = "count", .type = type, .value = text};
