@@ -16,6 +16,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "runtime/seal.hpp"
+#include "toolchain/precompiled.hpp"
 
 namespace opforge {
 
@@ -23,6 +24,8 @@ namespace {
 
 constexpr const char* kWhere = "toolchain/host_compiler";
 constexpr double kTimeLimitS = 300;
+constexpr const char* kPrefix = "opforge_prefix.hpp";
+constexpr const char* kPrecompiled = "opforge_prefix.hpp.gch";
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -268,13 +271,51 @@ Result<Digest> HostCompiler::header_digest(const std::set<std::string>& names,
   return all.finish();
 }
 
+// The unit starts with the system headers that its sources name, in the order in which
+// header_digest() reads them, precompiled where that pays.
+std::string HostCompiler::prefix_text(const std::set<std::string>& names) {
+  std::string text = "#pragma once\n";
+  for (const std::string& name : names) text += fmt::format("#include <{}>\n", name);
+  return text;
+}
+
+void HostCompiler::use_precompiled(const Unit& unit, const Path& folder) const {
+  if (clang_) return;
+  const auto digest = header_digest(unit.sources.system_includes, unit.flags);
+  if (!digest) return;
+  std::vector<std::string> arguments;
+  for (const std::string& flag : unit.flags) {
+    const bool links = flag.starts_with("-Wl,") || flag.starts_with("-static-") ||
+                       flag == "-shared" || flag == "-nostdlib";
+    if (!links) arguments.push_back(flag);
+  }
+  const std::string key = path_.string() + "\n" + digest->hex() + "\n" + join(arguments, "\n");
+  const auto make = [&](const Path& where) -> Status {
+    SourceSet prefix;
+    prefix.files = {{kPrefix, prefix_text(unit.sources.system_includes)}};
+    OPFORGE_TRY(prefix.write_to(where));
+    arguments.insert(arguments.end(), {"-x", "c++-header", kPrefix, "-o", kPrecompiled});
+    OPFORGE_ASSIGN(ProcessResult result, run_process(spec_of(path_, arguments, where)));
+    if (result.end == ProcessEnd::kExited && result.exit_code == 0) return {};
+    return fail(Code::kToolchain,
+                "no precompiled headers: " + result.describe() + "\n" + last_lines(result.errors));
+  };
+  if (const auto made = precompiled(key, make)) {
+    std::error_code ignored;  // without the link the headers are read as they are
+    std::filesystem::create_symlink(*made / kPrecompiled, folder / kPrecompiled, ignored);
+  }
+}
+
 Result<std::string> HostCompiler::build(const Unit& unit, std::string& log) const {
   OPFORGE_TRY(may_compile(unit.what));
   OPFORGE_ASSIGN(std::vector<Path> covered, headers(unit.sources.system_includes, unit.flags));
   OPFORGE_ASSIGN(TempDir folder, work_folder());
   SourceSet files = unit.sources;
-  files.files.emplace_back("opforge_unit.cc", unit.text);
+  files.files.emplace_back(kPrefix, prefix_text(unit.sources.system_includes));
+  files.files.emplace_back("opforge_unit.cc",
+                           fmt::format("#include \"{}\"\n", kPrefix) + unit.text);
   OPFORGE_TRY(files.write_to(folder.path()));
+  use_precompiled(unit, folder.path());
 
   // Relative names in a folder of its own, so that no path of this machine gets into the code.
   std::vector<std::string> arguments = unit.flags;

@@ -50,6 +50,9 @@ class HostCompiler {
  private:
   Result<std::vector<Path>> headers(const std::set<std::string>& names,
                                     std::span<const std::string> flags) const;
+  static std::string prefix_text(const std::set<std::string>& names);
+  // Links the precompiled prefix into the folder, if there is one.
+  void use_precompiled(const Unit& unit, const Path& folder) const;
   Path path_;
   bool clang_ = false;
   std::string version_;

@@ -91,6 +91,19 @@ TEST(CpuToolchain, SameBytesFromAnotherFolder) {
   EXPECT_EQ(first->code.find(here.path().string()), std::string::npos);
 }
 
+// From the third compile on, system headers are precompiled: that must not be seen in the code.
+TEST(CpuToolchain, SameBytesWithPrecompiledHeaders) {
+  Folder folder;
+  const Operator op = test::scale_rows(folder.path());
+  std::set<std::string> codes;
+  for (int i = 0; i < 4; i++) {
+    const auto compiled = test::compile(op, op.kernels.front(), test::cpu_variant(op));
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    codes.insert(compiled->code);
+  }
+  EXPECT_EQ(codes.size(), 1u);
+}
+
 TEST(CpuToolchain, ServesItsOwnTargetsOnly) {
   for (const auto& [name, expected] :
        {std::pair{"x86-64-v2", true}, {"x86-64-v4", true}, {"x86-64", false}, {"sm_90a", false}}) {
