@@ -30,14 +30,22 @@ bool comes_before(const Contender& a, const Contender& b);
 struct Decision {
   // Index in the comparison's readings (>= 1), or 0: the incumbent stays.
   std::size_t winner = 0;
-  std::vector<std::size_t>
-      tied;           // adoptable readings inside the noise of the best, the winner among them
-  double margin = 0;  // next best adoptable reading / winner by median, minus 1
+  // Readings inside the noise of the best, canonically first first: the winner, then who may take
+  // its place should fresh data not confirm it.
+  std::vector<std::size_t> tied;
+  double margin = 0;  // next best reading / winner by median, minus 1; 0 when there is none
   std::string why;    // one line
 };
 // `contenders` as the readings of `comparison`; the first is the incumbent. Readings that were
 // rejected never win.
 Decision decide(const Comparison& comparison, std::span<const Contender> contenders);
+
+// Is the gain there in the median, and only the noise in the way? Worth a longer look.
+bool is_promising(const Comparison& comparison);
+// Blocks of `block` rounds made one, by each reading's median within the block: a preemption now
+// and then no longer decides. A rest of fewer rounds is left out; too few rounds for two blocks
+// stay as they are.
+Comparison fold_rounds(Comparison comparison, std::size_t block);
 
 // Of screened candidates, those worth a final round: the best, and canonically first those that may
 // equal it. Indexes into `ratios`; empty when none can win. At most `most`.

@@ -46,6 +46,11 @@ Summary summary_from(const Json& json) {
 
 Digest digest_from(const Json& json) { return checked(Digest::from_hex(json.get<std::string>())); }
 
+CacheMode cache_from(const Json& json) {
+  return json.get<std::string>() == cache_mode_name(CacheMode::kWarm) ? CacheMode::kWarm
+                                                                      : CacheMode::kCold;
+}
+
 Json samples_json(std::span<const double> samples) {
   Json list = Json::array();
   for (double sample : samples) list.push_back(number_json(sample));
@@ -168,6 +173,7 @@ Json to_json(const TrialRecord& trial) {
           {"time_us", summary_json(trial.time_us)},
           {"ratio", summary_json(trial.ratio)},
           {"noise", number_json(trial.noise)},
+          {"cache", cache_mode_name(trial.cache)},
           {"salt", trial.salt},
           {"finished_at", trial.finished_at}};
 }
@@ -185,6 +191,7 @@ TrialRecord trial_from(const Json& json) {
   trial.time_us = summary_from(json.at("time_us"));
   trial.ratio = summary_from(json.at("ratio"));
   trial.noise = number_from(json.at("noise"));
+  trial.cache = cache_from(json.at("cache"));
   trial.salt = json.at("salt").get<std::uint64_t>();
   trial.finished_at = json.at("finished_at").get<std::int64_t>();
   return trial;
@@ -200,6 +207,7 @@ Json to_json(const ChoiceRecord& choice) {
           {"baseline_us", number_json(choice.baseline_us)},
           {"ratio_p80", number_json(choice.ratio_p80)},
           {"noise", number_json(choice.noise)},
+          {"cache", cache_mode_name(choice.cache)},
           {"margin", number_json(choice.margin)},
           {"tried", choice.tried},
           {"space", choice.space},
@@ -218,6 +226,7 @@ ChoiceRecord choice_from(const Json& json, TuneContext context) {
   choice.baseline_us = number_from(json.at("baseline_us"));
   choice.ratio_p80 = number_from(json.at("ratio_p80"));
   choice.noise = number_from(json.at("noise"));
+  choice.cache = cache_from(json.at("cache"));
   choice.margin = number_from(json.at("margin"));
   choice.tried = json.at("tried").get<std::int64_t>();
   choice.space = json.at("space").get<std::int64_t>();
@@ -243,9 +252,7 @@ Json to_json(const Comparison& comparison) {
 Comparison comparison_from(const Json& json) {
   Comparison comparison;
   comparison.incumbent_again = samples_from(json.at("again"));
-  comparison.cache = json.at("cache").get<std::string>() == cache_mode_name(CacheMode::kWarm)
-                         ? CacheMode::kWarm
-                         : CacheMode::kCold;
+  comparison.cache = cache_from(json.at("cache"));
   for (const Json& one : json.at("readings")) {
     Reading reading;
     reading.name = one.at("name").get<std::string>();

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "artifact/artifact.hpp"
-#include "measure/stats.hpp"
+#include "measure/measure.hpp"
 
 namespace opforge {
 
@@ -55,14 +55,15 @@ struct TrialRecord {
   std::string toolchain;  // "gxx 12.2"
   Resources resources;
   TrialOutcome outcome = TrialOutcome::kOther;
-  std::string reason;            // empty when measured
-  Digest baseline_key;           // what the ratio is against
-  Summary time_us;               // of one run, screening rounds
-  Summary ratio;                 // candidate / baseline by paired rounds
-  double noise = 0;              // of the A/A pair of the same rounds
-  std::uint64_t salt = 0;        // of the inputs it was checked with
-  std::int64_t finished_at = 0;  // Unix seconds
-  bool from_records = false;     // not tried now: known from an earlier run
+  std::string reason;                  // empty when measured
+  Digest baseline_key;                 // what the ratio is against
+  Summary time_us;                     // of one run, screening rounds
+  Summary ratio;                       // candidate / baseline by paired rounds
+  double noise = 0;                    // of the A/A pair of the same rounds
+  CacheMode cache = CacheMode::kCold;  // how it was timed
+  std::uint64_t salt = 0;              // of the inputs it was checked with
+  std::int64_t finished_at = 0;        // Unix seconds
+  bool from_records = false;           // not tried now: known from an earlier run
 };
 
 // The end of a tune: the variant to serve this context with.
@@ -73,8 +74,9 @@ struct ChoiceRecord {
   std::string toolchain;
   bool adopted = false;  // false: the baseline stays
   double median_us = 0, baseline_us = 0;
-  double ratio_p80 = 1;  // of the confirmation: variant / baseline
-  double noise = 0;      // of its A/A pair
+  double ratio_p80 = 1;                // of the confirmation: variant / baseline
+  double noise = 0;                    // of its A/A pair
+  CacheMode cache = CacheMode::kCold;  // a choice by warm runs says nothing about cold ones
   double margin =
       0;  // median of the next best finalist over this one, minus 1; 0 when there was none
   std::int64_t tried = 0, space = 0;  // candidates tried, and in all

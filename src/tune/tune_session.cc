@@ -74,7 +74,8 @@ void TuneSession::take_known_trials() {
   }
   if (request_.again) return;
   for (TrialRecord& trial : *trials) {
-    if (is_final(trial.outcome)) known_.emplace(trial.code_key, std::move(trial));
+    if (is_final(trial.outcome) && trial.cache == request_.cache)
+      known_.emplace(trial.code_key, std::move(trial));
   }
 }
 
@@ -172,7 +173,10 @@ void TuneSession::search() {
 
 void TuneSession::finish_trial(TrialRecord trial, std::size_t index, std::size_t rounds,
                                BuiltCode* code) {
-  if (trial.finished_at == 0) trial.finished_at = unix_now();
+  if (!trial.from_records) {
+    trial.finished_at = unix_now();
+    trial.cache = request_.cache;
+  }
   const bool measured = trial.outcome == TrialOutcome::kMeasured;
   const bool first_time = !trial_of_.contains(index);
   const bool is_baseline = report_.trials.empty();

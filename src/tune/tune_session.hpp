@@ -51,11 +51,19 @@ class TuneSession {
   void finish();
   std::vector<std::size_t> pick_finalists();
   std::optional<Comparison> compare(std::span<const BuiltCode> codes, std::size_t rounds,
-                                    double time_limit_s);
+                                    double time_limit_s, std::size_t block);
   bool confirm(const BuiltCode& winner, Comparison& last);
   void settle(const TrialRecord& trial, const BuiltCode& code, const Comparison* last,
               std::size_t reading);
   void settle_without_baseline();
+  struct Final {  // in the order of the comparison; the first is the baseline
+    std::vector<BuiltCode> codes;
+    std::vector<Contender> contenders;
+    std::vector<std::size_t> trials;  // in report_.trials
+  };
+  Final gather_final();
+  void keep_baseline(std::string why);
+  void finish_without_candidates();
 
   TuneRequest& request_;
   TuneReport& report_;

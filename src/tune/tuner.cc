@@ -111,7 +111,8 @@ std::optional<ChoiceRecord> standing_choice(const TuneRequest& request,
   const ChoiceRecord& choice = **stored;
   const auto baseline = request.hooks.key(request.baseline),
              chosen = request.hooks.key(choice.variant);
-  if (!baseline || !chosen || *baseline != choice.baseline_key || *chosen != choice.code_key)
+  if (!baseline || !chosen || *baseline != choice.baseline_key || *chosen != choice.code_key ||
+      choice.cache != request.cache)
     return std::nullopt;
   const auto size = static_cast<std::int64_t>(request.space.size());
   const std::int64_t asked =

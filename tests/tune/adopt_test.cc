@@ -71,6 +71,17 @@ TEST(Adopt, TiesGoToFewestResourcesWhateverTheOrder) {
   EXPECT_EQ(other.winner, 3u);
 }
 
+// Of two equals the one with calmer rounds reaches the p80 and the other just does not: still a
+// tie.
+TEST(Adopt, ATieDoesNotDependOnWhoHadTheCalmerRounds) {
+  const auto times =
+      comparison({{100, 100, 100, 100, 100}, {90, 90, 90, 90, 90}, {90, 90, 90, 99, 99}});
+  const auto decision =
+      decide(times, std::vector{contender("base"), contender("a", 40), contender("b", 32)});
+  EXPECT_EQ(decision.tied, (std::vector<std::size_t>{2, 1}));
+  EXPECT_EQ(decision.winner, 2u);
+}
+
 TEST(Adopt, EqualResourcesGoByCodeKey) {
   auto a = contender("a"), b = contender("b");
   EXPECT_NE(comes_before(a, b), comes_before(b, a));
@@ -82,6 +93,21 @@ TEST(Adopt, ARejectedReadingNeverWins) {
   times.readings[1].rejected = "impossible";
   EXPECT_EQ(decide(times, std::vector{contender("base"), contender("a"), contender("b")}).winner,
             2u);
+}
+
+TEST(Adopt, FoldingTakesOutPreemptionsNowAndThen) {
+  // Every third sample of the candidate is hit; its median in each block of three is not.
+  auto times = comparison({{100, 100, 100, 100, 100, 100, 7}, {90, 90, 400, 90, 400, 90, 7}});
+  times.rounds = 7;
+  times.incumbent_again = times.readings[0].samples_us;
+  EXPECT_FALSE(clearly_faster(times.ratios[1]));
+  EXPECT_TRUE(is_promising(times));
+  const auto folded = fold_rounds(times, 3);
+  EXPECT_EQ(folded.rounds, 2u);
+  EXPECT_EQ(folded.readings[1].samples_us, (std::vector<double>{90, 90}));
+  EXPECT_TRUE(clearly_faster(folded.ratios[1]));
+  EXPECT_EQ(fold_rounds(times, 4).rounds, 7u);  // not two blocks
+  EXPECT_FALSE(is_promising(comparison({{100, 100}, {99, 99}})));
 }
 
 TEST(Adopt, FinalistsAreTheBestAndWhatMayEqualIt) {

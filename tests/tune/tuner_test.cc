@@ -246,6 +246,11 @@ TEST_F(TunerTest, AFinishedChoiceIsFoundAgainUntilTheCodeChanges) {
   auto other_layout = request;
   other_layout.layout = "r16,c16";
   EXPECT_FALSE(run(other_layout).from_records);
+  auto warm = request;
+  warm.cache = CacheMode::kWarm;
+  EXPECT_FALSE(run(warm).from_records);
+  EXPECT_TRUE(run(warm).from_records);
+  EXPECT_FALSE(run(request).from_records);  // the warm choice has taken its place
   world_.source = "v2";
   const auto edited = run(request);
   EXPECT_FALSE(edited.from_records);
