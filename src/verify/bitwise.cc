@@ -46,7 +46,8 @@ class BitwiseTrial {
     }
     Timer* timer = subject_.api().timer();
     if (timer == nullptr) return different_;
-    for (const int threads : {1, 2, 3, 7}) {
+    for (const int threads : {1, 2, 3, 4, 7}) {
+      if (threads > subject_.device().sm_count) break;
       if (!timer->limit_threads(threads)) return different_;
       const Status status = run_again(fmt::format("on {} threads", threads), nullptr, 1);
       (void)timer->limit_threads(0);

@@ -42,8 +42,9 @@ std::string_view layout_name(Layout layout) {
 
 std::string_view data_name(Data data) {
   constexpr std::array<std::string_view, 14> kNames{
-      "ordinary",     "nan",        "inf",  "-inf",     "both-inf",   "all-nan", "large-squares", "huge-squares",
-      "cancellation", "large-mean", "tiny", "constant", "wide-range", "zeros"};
+      "ordinary", "nan",           "inf",          "-inf",         "both-inf",
+      "all-nan",  "large-squares", "huge-squares", "cancellation", "large-mean",
+      "tiny",     "constant",      "wide-range",   "zeros"};
   return kNames[static_cast<std::size_t>(data)];
 }
 

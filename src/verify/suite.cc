@@ -8,6 +8,7 @@
 
 #include "verify/bitwise.hpp"
 #include "verify/judge.hpp"
+#include "verify/pages.hpp"
 #include "verify/proof.hpp"
 
 namespace opforge {
@@ -22,8 +23,8 @@ class SuiteRun {
   std::optional<TrialResult> run(const SuiteTrial& asked) {
     result_ = {
         asked.suite, asked.trial.name, Outcome::kPassed, {}, 0, 0, to_string(asked.trial.dtypes)};
-    if (asked.suite == "bitwise") {
-      bitwise(asked.trial);
+    if (asked.suite == "bitwise" || asked.suite == "pages") {
+      special_trial(asked);
       return result_;
     }
     auto memory = TrialMemory::make(op_, asked.trial, subject_.api(), subject_.device().device);
@@ -46,13 +47,14 @@ class SuiteRun {
     result_.reason = std::move(reason);
   }
 
-  void bitwise(const Trial& trial) {
-    const auto different = bitwise_difference(subject_, op_, trial);
-    if (!different) {
-      finish(different.error().code == Code::kUnavailable ? Outcome::kRefused : Outcome::kFailed,
-             different.error().message);
-    } else if (!different->empty()) {
-      finish(Outcome::kFailed, *different);
+  void special_trial(const SuiteTrial& asked) {
+    const auto problem = asked.suite == "pages" ? touched_outside(subject_, op_, asked.trial)
+                                                : bitwise_difference(subject_, op_, asked.trial);
+    if (!problem) {
+      finish(problem.error().code == Code::kUnavailable ? Outcome::kRefused : Outcome::kFailed,
+             problem.error().message);
+    } else if (!problem->empty()) {
+      finish(Outcome::kFailed, *problem);
     }
   }
 

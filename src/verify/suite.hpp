@@ -21,7 +21,7 @@ std::string_view outcome_name(Outcome outcome);
 
 struct TrialResult {
   std::string suite;  // "cases", "boundaries", "layouts", "hostile", "attributes", "optional",
-                      // "aliasing", "huge", "bitwise", "gates"
+                      // "aliasing", "huge", "pages", "bitwise", "gates"
   std::string trial;  // Trial::name
   Outcome outcome = Outcome::kPassed;
   std::string reason;  // failed, refused, skipped: why

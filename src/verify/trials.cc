@@ -61,6 +61,7 @@ class TrialList {
       optionals();
       aliasing();
       huge();
+      pages();
       if (options_.tier == Tier::kDeterministic) bitwise();
     }
     return std::move(out_);
@@ -306,6 +307,16 @@ class TrialList {
       if (largest_tensor(shape, &bytes) <= std::numeric_limits<std::int32_t>::max()) continue;
       if (bytes > device_.memory_bytes / 10 * 6) continue;
       add("huge", trial(std::move(shape), "more than 2^31 elements"));
+    }
+  }
+
+  // Host memory with nothing after its end: small shapes, full vectors and tails of every length
+  // class.
+  void pages() {
+    if (device_.device.kind != DeviceKind::kCpu) return;
+    for (const auto& [row, width] :
+         {std::pair{1, 1}, {3, 37}, {2, 64}, {5, 1000}, {2, 4096}, {1, 513}}) {
+      add("pages", trial(dims(row, width), "fenced"));
     }
   }
 

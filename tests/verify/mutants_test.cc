@@ -29,9 +29,11 @@ TEST_P(Mutants, IsFound) {
   Target target;
   std::string why;
   const bool runs = find_device(*op, kernel, dtypes, device, target, why);
-  if (!runs && std::getenv("OPFORGE_TEST_COMPILE_MUTANTS") == nullptr) GTEST_SKIP() << mutant.name() << " applies; not run: " << why;
+  if (!runs && std::getenv("OPFORGE_TEST_COMPILE_MUTANTS") == nullptr)
+    GTEST_SKIP() << mutant.name() << " applies; not run: " << why;
 
-  // Not every variant has the fault (a contiguous one has no column stride): one that is found is enough.
+  // Not every variant has the fault (a contiguous one has no column stride): one that is found is
+  // enough.
   std::vector<Variant> variants = variants_of(*op, kernel, dtypes, target);
   std::reverse(variants.begin(), variants.end());
   std::string tried;
@@ -48,16 +50,20 @@ TEST_P(Mutants, IsFound) {
     for (const TrialResult& result : report->results) {
       if (result.outcome != Outcome::kFailed) continue;
       RecordProperty("found_by", result.suite + " " + result.trial + ": " + result.reason);
-      std::printf("found by %s %s: %s\n", result.suite.c_str(), result.trial.c_str(), result.reason.c_str());
+      std::printf("found by %s %s: %s\n", result.suite.c_str(), result.trial.c_str(),
+                  result.reason.c_str());
       return;
     }
-    tried += "\n  " + report->variant + ": " + std::to_string(report->passed) + " passed, " + std::to_string(report->refused) + " refused";
+    tried += "\n  " + report->variant + ": " + std::to_string(report->passed) + " passed, " +
+             std::to_string(report->refused) + " refused";
   }
   FAIL() << "survived all suites:" << tried;
 }
 
 INSTANTIATE_TEST_SUITE_P(, Mutants, testing::ValuesIn(all_mutants()),
-                         [](const testing::TestParamInfo<Mutant>& info) { return info.param.name(); });
+                         [](const testing::TestParamInfo<Mutant>& info) {
+                           return info.param.name();
+                         });
 
 }  // namespace
 }  // namespace opforge::conformance
