@@ -47,7 +47,8 @@ class TestKit {
         report_.suites.push_back(std::move(entry.report));
         continue;
       }
-      const std::string what = entry.variant.empty() ? entry.kernel + " " + entry.dtypes : entry.variant;
+      const std::string what =
+          entry.variant.empty() ? entry.kernel + " " + entry.dtypes : entry.variant;
       auto& list = entry.outcome == VerifyOutcome::kFailed ? report_.not_compiled : report_.not_run;
       list.push_back(what + ": " + entry.reason);
     }
@@ -77,7 +78,8 @@ class TestKit {
           if (!ceiling) {
             result.skipped = ceiling.error().message;
           } else {
-            OPFORGE_TRY(bench({each.name, each.dims, each.attributes, dtypes}, *api, device, *ceiling, result));
+            OPFORGE_TRY(bench({each.name, each.dims, each.attributes, dtypes}, *api, device,
+                              *ceiling, result));
           }
           report_.benchmarks.push_back(std::move(result));
           if (options_.budget == Budget::kQuick) break;
@@ -88,7 +90,8 @@ class TestKit {
   }
 
   // One kernel of each backend that runs here, its default variant.
-  std::vector<BuiltCode> contenders(const BenchShape& shape, const DeviceInfo& device, std::string& why) {
+  std::vector<BuiltCode> contenders(const BenchShape& shape, const DeviceInfo& device,
+                                    std::string& why) {
     std::vector<BuiltCode> out;
     for (const KernelDecl& kernel : op_.kernels) {
       if (!wanted(kernel.backend)) continue;
@@ -97,8 +100,10 @@ class TestKit {
           if (why.empty()) why = support.reason();
           continue;
         }
-        auto variant = default_variant(op_, kernel, {shape.dims, shape.attributes, shape.dtypes}, target, device);
-        auto code = variant ? obtain(op_, kernel, *variant, store_, nullptr) : Result<BuiltCode>(fail(variant.error()));
+        auto variant = default_variant(op_, kernel, {shape.dims, shape.attributes, shape.dtypes},
+                                       target, device);
+        auto code = variant ? obtain(op_, kernel, *variant, store_, nullptr)
+                            : Result<BuiltCode>(fail(variant.error()));
         if (code) {
           out.push_back(std::move(*code));
         } else if (why.empty()) {
@@ -110,8 +115,8 @@ class TestKit {
     return out;
   }
 
-  Status bench(const BenchShape& shape, DeviceApi& api, const DeviceInfo& device, const CopyCeiling& ceiling,
-               BenchResult& result) {
+  Status bench(const BenchShape& shape, DeviceApi& api, const DeviceInfo& device,
+               const CopyCeiling& ceiling, BenchResult& result) {
     OPFORGE_ASSIGN(const Floor floor, floor_of(op_, shape, device, ceiling));
     if (options_.budget == Budget::kQuick && floor.bytes > kQuickBytes) {
       result.skipped = "larger than a quick run takes";
@@ -149,7 +154,8 @@ nlohmann::ordered_json number(double value) {
 }
 
 nlohmann::ordered_json bench_json(const BenchResult& result) {
-  nlohmann::ordered_json row{{"shape", result.shape}, {"dtypes", result.dtypes}, {"device", result.device}};
+  nlohmann::ordered_json row{
+      {"shape", result.shape}, {"dtypes", result.dtypes}, {"device", result.device}};
   if (!result.skipped.empty()) {
     row["skipped"] = result.skipped;
     return row;
@@ -181,7 +187,8 @@ std::string TestKitReport::first_failure() const {
   }
   for (const BenchResult& result : benchmarks) {
     for (const Reading& reading : result.comparison.readings) {
-      if (reading.rejected.starts_with("wrong")) return reading.name + " at " + result.shape + ": " + reading.rejected;
+      if (reading.rejected.starts_with("wrong"))
+        return reading.name + " at " + result.shape + ": " + reading.rejected;
     }
   }
   if (suites.empty() && api_errors.empty() && benchmarks.empty()) return "nothing was run";
@@ -189,21 +196,26 @@ std::string TestKitReport::first_failure() const {
 }
 
 std::string test_kit_to_json(const TestKitReport& report) {
-  nlohmann::ordered_json out{{"op", report.op}, {"ok", report.ok()}, {"first_failure", report.first_failure()}};
+  nlohmann::ordered_json out{
+      {"op", report.op}, {"ok", report.ok()}, {"first_failure", report.first_failure()}};
   out["suites"] = nlohmann::ordered_json::array();
-  for (const SuiteReport& suite : report.suites) out["suites"].push_back(nlohmann::ordered_json::parse(report_to_json(suite)));
+  for (const SuiteReport& suite : report.suites)
+    out["suites"].push_back(nlohmann::ordered_json::parse(report_to_json(suite)));
   out["not_run"] = report.not_run;
   out["not_compiled"] = report.not_compiled;
   out["api_errors"] = nlohmann::ordered_json::array();
   for (const ApiErrorResult& error : report.api_errors) {
-    out["api_errors"].push_back({{"what", error.what}, {"passed", error.passed}, {"message", error.message}});
+    out["api_errors"].push_back(
+        {{"what", error.what}, {"passed", error.passed}, {"message", error.message}});
   }
   out["benchmarks"] = nlohmann::ordered_json::array();
-  for (const BenchResult& result : report.benchmarks) out["benchmarks"].push_back(bench_json(result));
+  for (const BenchResult& result : report.benchmarks)
+    out["benchmarks"].push_back(bench_json(result));
   return out.dump(2);
 }
 
-Result<TestKitReport> run_test_kit(const Operator& op, Store& store, const TestKitOptions& options) {
+Result<TestKitReport> run_test_kit(const Operator& op, Store& store,
+                                   const TestKitOptions& options) {
   return TestKit(op, store, options).run();
 }
 

@@ -1,4 +1,5 @@
-// Wrong calls of an operator, from its declaration. Nothing is launched: binding a call must refuse them.
+// Wrong calls of an operator, from its declaration. Nothing is launched: binding a call must refuse
+// them.
 #include <fmt/format.h>
 
 #include <functional>
@@ -46,16 +47,19 @@ class WrongCalls {
       for (const std::string& text : arg.dims) {
         const std::string bare = text.starts_with("...") ? text.substr(3) : text;
         const auto expression = Expression::parse(bare);
-        const auto extent = expression ? expression->evaluate_int(lookup_in(dims)) : Result<std::int64_t>(kExtent);
+        const auto extent =
+            expression ? expression->evaluate_int(lookup_in(dims)) : Result<std::int64_t>(kExtent);
         extents.push_back(extent ? *extent : kExtent);
       }
       call.memory.emplace_back(4096, 0.0);
-      call.tensors.push_back(TensorView::contiguous(call.memory.back().data(), dtype_of(arg), extents));
+      call.tensors.push_back(
+          TensorView::contiguous(call.memory.back().data(), dtype_of(arg), extents));
     }
     for (const AttrArg& attribute : signature_.attributes) {
       if (attribute.default_value) continue;
       if (attribute.type == AttrType::kText) {
-        call.attributes[attribute.name] = attribute.choices.empty() ? std::string() : attribute.choices.front();
+        call.attributes[attribute.name] =
+            attribute.choices.empty() ? std::string() : attribute.choices.front();
       } else if (attribute.type == AttrType::kFloat) {
         call.attributes[attribute.name] = attribute.min.value_or(1.0);
       } else {
@@ -82,7 +86,8 @@ class WrongCalls {
     ApiErrorResult result{std::move(what), false, "the call was accepted"};
     if (!bound) {
       result.message = bound.error().message;
-      const bool kind = bound.error().code == Code::kInvalidArgument || bound.error().code == Code::kUnavailable;
+      const bool kind =
+          bound.error().code == Code::kInvalidArgument || bound.error().code == Code::kUnavailable;
       result.passed = kind && result.message.find(name) != std::string::npos;
     }
     results_.push_back(std::move(result));
@@ -90,38 +95,47 @@ class WrongCalls {
 
   void counts() {
     expect("a tensor too few", signature_.name, [](Call& call) { call.tensors.pop_back(); });
-    expect("a tensor too many", signature_.name, [](Call& call) { call.tensors.push_back(call.tensors.back()); });
+    expect("a tensor too many", signature_.name,
+           [](Call& call) { call.tensors.push_back(call.tensors.back()); });
   }
 
   void tensor(std::size_t i) {
     const TensorArg& arg = signature_.tensors[i];
     const std::string& name = arg.name;
-    expect("an integer dtype of " + name, name, [&](Call& call) { call.tensors[i].dtype = DType::kI8; });
-    if (!arg.optional) expect(name + " left out", name, [&](Call& call) { call.tensors[i] = TensorView::absent(); });
+    expect("an integer dtype of " + name, name,
+           [&](Call& call) { call.tensors[i].dtype = DType::kI8; });
+    if (!arg.optional)
+      expect(name + " left out", name, [&](Call& call) { call.tensors[i] = TensorView::absent(); });
     expect("null data of " + name, name, [&](Call& call) { call.tensors[i].data = nullptr; });
     expect("a negative dim of " + name, name, [&](Call& call) { call.tensors[i].dims[0] = -1; });
     expect("too many elements of " + name, name, [&](Call& call) {
       call.tensors[i].dims[0] = std::int64_t{1} << 62;
       call.tensors[i].strides[0] = std::int64_t{1} << 40;
     });
-    expect("a rank too high of " + name, name, [&](Call& call) { call.tensors[i].rank = kMaxRank + 1; });
+    expect("a rank too high of " + name, name,
+           [&](Call& call) { call.tensors[i].rank = kMaxRank + 1; });
     const bool leading = !arg.dims.empty() && arg.dims.front().starts_with("...");
     if (!leading && arg.dims.size() > 1) {
       expect("a rank too low of " + name, name, [&](Call& call) { --call.tensors[i].rank; });
     }
     for (std::size_t axis = 0; axis < arg.dims.size(); ++axis) {
       if (!shared(i, arg.dims[axis])) continue;
-      expect(fmt::format("{} of {} one too large", arg.dims[axis], name), name, [&](Call& call) { ++call.tensors[i].dims[axis]; });
+      expect(fmt::format("{} of {} one too large", arg.dims[axis], name), name,
+             [&](Call& call) { ++call.tensors[i].dims[axis]; });
     }
     if (signature_.tensors.size() > 1) {
-      expect(name + " on another device", name, [&](Call& call) { call.tensors[i].device = {DeviceKind::kCuda, 0}; });
+      expect(name + " on another device", name, [&](Call& call) {
+        call.tensors[i].device = {DeviceKind::kCuda, 0};
+      });
     }
     if (arg.access == Access::kRead) return;
     for (std::size_t other = 0; other < signature_.tensors.size(); ++other) {
       if (other == i || (signature_.tensors[other].access != Access::kRead && other > i)) continue;
-      expect(fmt::format("{} one element into {}", name, signature_.tensors[other].name), name, [&](Call& call) {
-        call.tensors[i].data = static_cast<std::byte*>(call.tensors[other].data) + itemsize(call.tensors[other].dtype);
-      });
+      expect(fmt::format("{} one element into {}", name, signature_.tensors[other].name), name,
+             [&](Call& call) {
+               call.tensors[i].data = static_cast<std::byte*>(call.tensors[other].data) +
+                                      itemsize(call.tensors[other].dtype);
+             });
     }
     if (!arg.dims.empty()) {
       expect("a zero stride of " + name, name, [&](Call& call) { call.tensors[i].strides[0] = 0; });
@@ -142,10 +156,13 @@ class WrongCalls {
 
   void attribute(const AttrArg& attribute) {
     const std::string& name = attribute.name;
-    const auto set = [&](Value value) { return [&name, value](Call& call) { call.attributes[name] = value; }; };
+    const auto set = [&](Value value) {
+      return [&name, value](Call& call) { call.attributes[name] = value; };
+    };
     if (attribute.type == AttrType::kText) {
       expect("a number for " + name, name, set(1.5));
-      if (!attribute.choices.empty()) expect("no choice of " + name, name, set(std::string("no-such-choice")));
+      if (!attribute.choices.empty())
+        expect("no choice of " + name, name, set(std::string("no-such-choice")));
       return;
     }
     expect("text for " + name, name, set(std::string("text")));

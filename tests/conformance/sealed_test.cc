@@ -32,7 +32,8 @@ TEST_P(SealedPack, ServesWithoutACompiler) {
   BuildRequest request;
   request.operators = {&op};
   for (const DeviceInfo& device : all_devices()) {
-    if (device.device.kind == DeviceKind::kCpu) request.targets.push_back(native_targets(device).front().name);
+    if (device.device.kind == DeviceKind::kCpu)
+      request.targets.push_back(native_targets(device).front().name);
   }
   request.shapes = {first_case(op)};
   request.dtypes = {op.signature.dtypes.front().begin()->second};
@@ -51,8 +52,8 @@ TEST_P(SealedPack, ServesWithoutACompiler) {
   EXPECT_EQ(report->proofs_failed, 0u);
 
   ProcessSpec child;
-  child.argv = {std::filesystem::read_symlink("/proc/self/exe").string(), "--gtest_also_run_disabled_tests",
-                "--gtest_filter=DISABLED_SealedChild.Runs"};
+  child.argv = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                "--gtest_also_run_disabled_tests", "--gtest_filter=DISABLED_SealedChild.Runs"};
   child.clear_environment = true;  // no PATH, no HOME, no cache
   child.environment = {{"OPFORGE_TEST_PACK", request.output.string()},
                        {"OPFORGE_TEST_OP", op.signature.name},
@@ -61,7 +62,8 @@ TEST_P(SealedPack, ServesWithoutACompiler) {
   const auto result = run_process(child);
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_TRUE(result->end == ProcessEnd::kExited && result->exit_code == 0)
-      << result->describe() << "\n" << result->output << result->errors;
+      << result->describe() << "\n"
+      << result->output << result->errors;
 }
 
 std::vector<std::string> operator_names() {
@@ -90,11 +92,13 @@ TEST(DISABLED_SealedChild, Runs) {
   runtime.add_source(*pack);
   seal();
   int ran = 0;
-  for (const Layout layout : {Layout::kContiguous, Layout::kMisaligned, Layout::kPaddedRows, Layout::kEverySecond}) {
+  for (const Layout layout :
+       {Layout::kContiguous, Layout::kMisaligned, Layout::kPaddedRows, Layout::kEverySecond}) {
     for (const std::int64_t rows : {0, 1, 5}) {
       Trial trial;
       trial.dims = first_case(op);
-      if (const std::string symbol = batch_symbol(op.signature); !symbol.empty()) trial.dims[symbol] = rows;
+      if (const std::string symbol = batch_symbol(op.signature); !symbol.empty())
+        trial.dims[symbol] = rows;
       trial.name = std::to_string(rows) + " rows " + std::string(layout_name(layout));
       trial.dtypes = op.signature.dtypes.front();
       trial.layout = layout;
@@ -103,7 +107,8 @@ TEST(DISABLED_SealedChild, Runs) {
       if (!memory) continue;
       CallOptions options;
       options.contract = op.signature.default_contract;
-      const auto outcome = runtime.call(op.signature.name, memory->views(), trial.attributes, options);
+      const auto outcome =
+          runtime.call(op.signature.name, memory->views(), trial.attributes, options);
       ASSERT_TRUE(outcome) << trial.name << ": " << outcome.error().message;
       ASSERT_FALSE(outcome->has_value()) << trial.name << ": " << (*outcome)->reason;
       EXPECT_TRUE(memory->unchanged()) << trial.name;

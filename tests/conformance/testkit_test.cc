@@ -11,7 +11,8 @@ class WrongCalls : public testing::TestWithParam<std::string> {};
 TEST_P(WrongCalls, AreRefusedByName) {
   const std::vector<ApiErrorResult> results = try_wrong_calls(*catalogue().find(GetParam()));
   EXPECT_GT(results.size(), 10u);
-  for (const ApiErrorResult& result : results) EXPECT_TRUE(result.passed) << result.what << ": " << result.message;
+  for (const ApiErrorResult& result : results)
+    EXPECT_TRUE(result.passed) << result.what << ": " << result.message;
 }
 
 std::vector<std::string> names() {
@@ -20,11 +21,12 @@ std::vector<std::string> names() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(, WrongCalls, testing::ValuesIn(names()), [](const testing::TestParamInfo<std::string>& info) {
-  std::string out = info.param;
-  std::replace(out.begin(), out.end(), '.', '_');
-  return out;
-});
+INSTANTIATE_TEST_SUITE_P(, WrongCalls, testing::ValuesIn(names()),
+                         [](const testing::TestParamInfo<std::string>& info) {
+                           std::string out = info.param;
+                           std::replace(out.begin(), out.end(), '.', '_');
+                           return out;
+                         });
 
 TEST(TestKit, ReportsCorrectnessApiErrorsAndBenchmarks) {
   const Operator& op = *catalogue().all().front();
