@@ -30,6 +30,36 @@ struct Attribute {
   opforge_attribute c;
 };
 
+// A list that is read during a call: of braces, a vector or an array. Copies nothing.
+template <class T>
+class List {
+ public:
+  List() = default;
+  List(std::initializer_list<T> list) : size_(list.size()) {
+    data_ = list.begin();  // which live until the end of the call's full expression
+  }
+  List(const std::vector<T>& list) : data_(list.data()), size_(list.size()) {}
+  template <std::size_t kSize>
+  List(const T (&list)[kSize]) : data_(list), size_(kSize) {}
+  const T* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  const T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+using Tensors = List<const DLTensor*>;  // null: an optional tensor that is not given
+using Attributes = List<Attribute>;
+
+namespace detail {
+static_assert(sizeof(Attribute) == sizeof(opforge_attribute),
+              "a list of one is a list of the other");
+inline const opforge_attribute* c_list(const Attributes& attributes) {
+  return attributes.size() == 0 ? nullptr : &attributes.data()->c;
+}
+}  // namespace detail
+
 struct CallOptions {
   opforge_contract contract = OPFORGE_CONTRACT_DEFAULT;
   const char* backend = nullptr;  // strict
@@ -81,13 +111,7 @@ class Plan {
     return align;
   }
   // Addresses of the first elements, in the order of the declaration.
-  Result<void> execute(std::initializer_list<void*> data, void* workspace = nullptr,
-                       void* stream = nullptr) const {
-    return detail::check(
-        opforge_plan_execute(handle_, data.begin(), data.size(), workspace, stream));
-  }
-  Result<void> execute(const std::vector<void*>& data, void* workspace = nullptr,
-                       void* stream = nullptr) const {
+  Result<void> execute(List<void*> data, void* workspace = nullptr, void* stream = nullptr) const {
     return detail::check(
         opforge_plan_execute(handle_, data.data(), data.size(), workspace, stream));
   }
@@ -161,32 +185,27 @@ class Context {
   }
 
   // Null tensors stand for optional ones that are not given.
-  Result<void> call(const char* op, const std::vector<const DLTensor*>& tensors,
-                    const std::vector<Attribute>& attributes = {},
+  Result<void> call(const char* op, Tensors tensors, Attributes attributes = {},
                     const CallOptions& options = {}) const {
     const opforge_call_options c = options.c();
-    const std::vector<opforge_attribute> list = detail::c_list(attributes);
-    return detail::check(
-        opforge_call(handle_, op, tensors.data(), tensors.size(), list.data(), list.size(), &c));
+    return detail::check(opforge_call(handle_, op, tensors.data(), tensors.size(),
+                                      detail::c_list(attributes), attributes.size(), &c));
   }
-  Result<Plan> prepare(const char* op, const std::vector<const DLTensor*>& tensors,
-                       const std::vector<Attribute>& attributes = {},
+  Result<Plan> prepare(const char* op, Tensors tensors, Attributes attributes = {},
                        const CallOptions& options = {}) const {
     const opforge_call_options c = options.c();
-    const std::vector<opforge_attribute> list = detail::c_list(attributes);
     opforge_plan* plan = nullptr;
     return detail::check(opforge_plan_create(handle_, op, tensors.data(), tensors.size(),
-                                             list.data(), list.size(), &c, &plan))
+                                             detail::c_list(attributes), attributes.size(), &c,
+                                             &plan))
         .map([&] { return Plan(plan); });
   }
-  Result<std::string> explain_json(const char* op, const std::vector<const DLTensor*>& tensors,
-                                   const std::vector<Attribute>& attributes = {},
+  Result<std::string> explain_json(const char* op, Tensors tensors, Attributes attributes = {},
                                    const CallOptions& options = {}) const {
     const opforge_call_options c = options.c();
-    const std::vector<opforge_attribute> list = detail::c_list(attributes);
     return detail::text([&](char** json) {
-      return opforge_explain_json(handle_, op, tensors.data(), tensors.size(), list.data(),
-                                  list.size(), &c, json);
+      return opforge_explain_json(handle_, op, tensors.data(), tensors.size(),
+                                  detail::c_list(attributes), attributes.size(), &c, json);
     });
   }
   Result<std::string> choices_digest() const {

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 namespace opforge {
 // A namespace of its own, so that programs that are also built with the forge's headers do not mix
@@ -74,14 +73,6 @@ Result<std::string> text(Function&& function) {
   std::string copy(given);
   opforge_text_free(given);
   return copy;
-}
-
-template <class List>
-std::vector<opforge_attribute> c_list(const List& attributes) {
-  std::vector<opforge_attribute> list;
-  list.reserve(attributes.size());
-  for (const auto& attribute : attributes) list.push_back(attribute.c);
-  return list;
 }
 
 }  // namespace detail

@@ -51,8 +51,7 @@ Result<Device> device_of(const DLDevice& device) {
 
 }  // namespace
 
-Result<TensorView> view_of(const DLTensor& tensor) {
-  TensorView view;
+Status read_tensor(const DLTensor& tensor, TensorView& view) {
   OPFORGE_ASSIGN(view.dtype, dtype_of(tensor.dtype));
   OPFORGE_ASSIGN(view.device, device_of(tensor.device));
   if (tensor.ndim < 0 || tensor.ndim > kMaxRank) {
@@ -71,7 +70,7 @@ Result<TensorView> view_of(const DLTensor& tensor) {
   }
   view.data =
       tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
-  return view;
+  return {};
 }
 
 Status CallArguments::set(const DLTensor* const* tensors, std::size_t tensor_count,
@@ -83,24 +82,26 @@ Status CallArguments::set(const DLTensor* const* tensors, std::size_t tensor_cou
     return fail(Code::kInvalidArgument, "the list of attributes is null");
   if (tensor_count > kInline) many_tensors_.resize(tensor_count);
   if (attribute_count > kInline) many_attributes_.resize(attribute_count);
-  tensors_ = {tensor_count > kInline ? many_tensors_.data() : inline_tensors_.data(), tensor_count};
-  attributes_ = {attribute_count > kInline ? many_attributes_.data() : inline_attributes_.data(),
+  tensors_ = {tensor_count > kInline ? many_tensors_.data()
+                                     : reinterpret_cast<TensorView*>(inline_tensors_),
+              tensor_count};
+  attributes_ = {attribute_count > kInline ? many_attributes_.data()
+                                           : reinterpret_cast<CallAttribute*>(inline_attributes_),
                  attribute_count};
   for (std::size_t i = 0; i < tensor_count; ++i) {
+    TensorView& view = *new (&tensors_[i]) TensorView;
     if (tensors[i] == nullptr) {
-      tensors_[i] = TensorView::absent();
+      view = TensorView::absent();
       continue;
     }
-    auto view = view_of(*tensors[i]);
-    if (!view) {
-      view.error().message = fmt::format("tensor {}: {}", i, view.error().message);
-      return fail(std::move(view.error()));
+    if (auto read = read_tensor(*tensors[i], view); !read) {
+      read.error().message = fmt::format("tensor {}: {}", i, read.error().message);
+      return read;
     }
-    tensors_[i] = *view;
   }
   for (std::size_t i = 0; i < attribute_count; ++i) {
     const opforge_attribute& given = attributes[i];
-    CallAttribute& attribute = attributes_[i];
+    CallAttribute& attribute = *new (&attributes_[i]) CallAttribute;
     if (given.name == nullptr)
       return fail(Code::kInvalidArgument, fmt::format("attribute {} has no name", i));
     attribute.name = given.name;

@@ -1,7 +1,7 @@
 // From the C structs of a call to the runtime's.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace opforge::capi {
 
 // kInvalidArgument names what is wrong with the tensor: device type, dtype, lanes, rank.
-Result<TensorView> view_of(const DLTensor& tensor);
+Status read_tensor(const DLTensor& tensor, TensorView& view);
 
 // The arguments of one call: on the stack for calls of ordinary size.
 class CallArguments {
@@ -32,8 +32,9 @@ class CallArguments {
  private:
   Status set_options(const opforge_call_options& given, const DLTensor* const* tensors,
                      std::size_t tensor_count);
-  std::array<TensorView, kInline> inline_tensors_;
-  std::array<CallAttribute, kInline> inline_attributes_;
+  // Written as far as they are used, and no further: a call's time counts.
+  alignas(TensorView) std::byte inline_tensors_[kInline * sizeof(TensorView)];
+  alignas(CallAttribute) std::byte inline_attributes_[kInline * sizeof(CallAttribute)];
   std::vector<TensorView> many_tensors_;
   std::vector<CallAttribute> many_attributes_;
   std::span<TensorView> tensors_;

@@ -97,20 +97,12 @@ Result<ValueMap> default_values(const Artifact& artifact, Evaluator& evaluator) 
   return values;
 }
 
-bool is_proved(const OperatorView& view, const OfferedArtifact& offered, const DeviceInfo& device,
-               Contract asked) {
-  const Artifact& artifact = *offered.artifact;
-  for (const auto& section : view.sections) {
-    for (const Attestation& proof : section.section->attestations) {
-      if (!proof.passed || proof.code_digest != artifact.code_digest ||
-          proof.proof_key != artifact.proof_key)
-        continue;
-      if (proof.device_model != device.model || !satisfies(proof.tier, asked)) continue;
-      // PTX became code in the driver that was there: another one may compile it differently.
-      if (artifact.kind == CodeKind::kPtx && proof.driver_version != device.driver_version)
-        continue;
-      return true;
-    }
+bool is_proved(const OfferedArtifact& offered, const DeviceInfo& device, Contract asked) {
+  // PTX became code in the driver that was there: another one may compile it differently.
+  const bool driver_compiles = offered.artifact->kind == CodeKind::kPtx;
+  for (const Attestation* proof : offered.proofs) {
+    if (proof->device_model != device.model || !satisfies(proof->tier, asked)) continue;
+    if (!driver_compiles || proof->driver_version == device.driver_version) return true;
   }
   return false;
 }
@@ -202,7 +194,7 @@ Verdict Dispatch::judge(const OfferedArtifact& offered, Evaluator& evaluator) co
   }
   bool unproved = false;
   if (!reference && options.proof != ProofPolicy::kOff &&
-      !is_proved(question_.view, offered, device, question_.asked)) {
+      !is_proved(offered, device, question_.asked)) {
     unproved = true;
     if (options.proof == ProofPolicy::kRequired || question_.asked != Tier::kFast) {
       return no(

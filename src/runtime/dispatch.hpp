@@ -126,8 +126,7 @@ std::string layout_class(const BoundCall& call);
 Result<ValueMap> default_values(const Artifact& artifact, Evaluator& evaluator);
 
 // Is there a passing attestation of `artifact` for this device at the asked tier or a stricter one?
-bool is_proved(const OperatorView& view, const OfferedArtifact& offered, const DeviceInfo& device,
-               Contract asked);
+bool is_proved(const OfferedArtifact& offered, const DeviceInfo& device, Contract asked);
 
 // "norm.rms_norm(x bf16[1,4096], ...; eps=1e-06)", for messages.
 std::string describe_call(const Signature& signature, const BoundCall& call);

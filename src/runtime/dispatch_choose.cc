@@ -98,11 +98,11 @@ std::optional<Choice> Dispatch::measured(std::string_view backend) const {
       }
       const double distance = shape_distance(entry.dims, question_.call.dims);
       if (std::isinf(distance)) continue;
-      for (std::size_t i = 0; i < question_.view.artifacts.size(); ++i) {
-        const Artifact& artifact = *question_.view.artifacts[i].artifact;
-        if (artifact.code_key != entry.code_key || artifact.variant.target != entry.target ||
-            !admits(i, backend))
-          continue;
+      const auto [first, last] = question_.view.by_code_key.equal_range(entry.code_key);
+      for (auto it = first; it != last; ++it) {
+        const std::size_t i = it->second;
+        const Variant& variant = question_.view.artifacts[i].artifact->variant;
+        if (variant.target != entry.target || !admits(i, backend)) continue;
         const Order order{static_cast<int>(entry.contract), distance, entry.median_us,
                           entry.code_key, i};
         if (best && *best <= order) continue;

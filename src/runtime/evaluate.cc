@@ -1,5 +1,6 @@
 #include "runtime/evaluate.hpp"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -51,8 +52,17 @@ Result<std::int64_t> Evaluator::integer(std::string_view text) const {
 }
 
 Result<bool> Evaluator::truth(std::string_view text) const {
+  if (const auto found = known_.find(text); found != known_.end()) return found->second;
   OPFORGE_ASSIGN(const Expression* expression, parse_cached(text));
-  return expression->evaluate_bool([this](std::string_view symbol) { return find(symbol); });
+  auto holds = expression->evaluate_bool([this](std::string_view symbol) { return find(symbol); });
+  if (!holds) return holds;
+  const auto& symbols = expression->symbols();
+  const bool of_variant = values_ != nullptr && std::any_of(symbols.begin(), symbols.end(),
+                                                            [this](const std::string& symbol) {
+                                                              return values_->contains(symbol);
+                                                            });
+  if (!of_variant) known_.emplace(text, *holds);
+  return holds;
 }
 
 }  // namespace opforge

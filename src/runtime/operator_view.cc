@@ -88,7 +88,22 @@ Result<std::shared_ptr<const OperatorView>> OperatorView::gather(
     }
     for (const Artifact& artifact : section.artifacts) {
       OPFORGE_ASSIGN(Target target, parse_target(artifact.variant.target));
-      view->artifacts.push_back({&artifact, i, std::move(target), foreign});
+      view->artifacts.push_back({&artifact, i, std::move(target), {}, foreign});
+    }
+  }
+  std::multimap<Digest, const Attestation*> proofs;
+  for (const Section& section : view->sections) {
+    for (const Attestation& proof : section.section->attestations) {
+      if (proof.passed) proofs.emplace(proof.code_digest, &proof);
+    }
+  }
+  for (std::size_t i = 0; i < view->artifacts.size(); ++i) {
+    OfferedArtifact& offered = view->artifacts[i];
+    view->by_code_key.emplace(offered.artifact->code_key, i);
+    const auto [first, last] = proofs.equal_range(offered.artifact->code_digest);
+    for (auto it = first; it != last; ++it) {
+      if (it->second->proof_key == offered.artifact->proof_key)
+        offered.proofs.push_back(it->second);
     }
   }
   return std::shared_ptr<const OperatorView>(std::move(view));

@@ -1,6 +1,7 @@
 // All that the runtime's sources know of one operator, side by side. Immutable.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct OfferedArtifact {
   const Artifact* artifact = nullptr;
   std::size_t section = 0;  // index in OperatorView::sections; earlier sources win ties
   Target target;
+  std::vector<const Attestation*> proofs;  // of this very code and meaning, from any source
   std::string
       foreign;  // why it can never serve: its section declares the operator differently; else empty
 };
@@ -29,6 +31,7 @@ struct OperatorView {
   };
   std::vector<Section> sections;  // at least one
   std::vector<OfferedArtifact> artifacts;
+  std::multimap<Digest, std::size_t> by_code_key;  // index in `artifacts`
 
   const Signature& signature() const { return sections.front().section->signature; }
 

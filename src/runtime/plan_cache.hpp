@@ -17,7 +17,7 @@
 namespace opforge {
 
 struct CachedPlan {
-  std::vector<std::byte> key;
+  std::vector<std::uint64_t> key;
   std::uint64_t hash = 0;
   std::uint64_t generation = 0;  // of packs and settings, when it was made
   std::shared_ptr<const Plan> plan;

@@ -75,27 +75,27 @@ class DataPointers {
   void** data_ = inline_.data();
 };
 
-// A map's attributes as a list on the stack.
+// A map's attributes as a list on the stack, of which only what is used is written.
 class AttributeList {
  public:
   explicit AttributeList(const ValueMap& map) {
-    if (map.size() > inline_.size()) [[unlikely]]
+    CallAttribute* at = reinterpret_cast<CallAttribute*>(inline_);
+    if (map.size() > kInline) [[unlikely]] {
       large_.resize(map.size());
-    CallAttribute* at = large_.empty() ? inline_.data() : large_.data();
+      at = large_.data();
+    }
     list_ = {at, map.size()};
     for (const auto& [name, value] : map) {
-      at->name = name;
+      CallAttribute* one = new (at++) CallAttribute{.name = name};
       if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-        at->kind = CallAttribute::Kind::kInt;
-        at->integer = *integer;
+        one->integer = *integer;
       } else if (const auto* number = std::get_if<double>(&value)) {
-        at->kind = CallAttribute::Kind::kFloat;
-        at->number = *number;
+        one->kind = CallAttribute::Kind::kFloat;
+        one->number = *number;
       } else {
-        at->kind = CallAttribute::Kind::kText;
-        at->text = std::get<std::string>(value);
+        one->kind = CallAttribute::Kind::kText;
+        one->text = std::get<std::string>(value);
       }
-      ++at;
     }
   }
   AttributeList(const AttributeList&) = delete;
@@ -103,7 +103,8 @@ class AttributeList {
   std::span<const CallAttribute> get() const { return list_; }
 
  private:
-  std::array<CallAttribute, 8> inline_;
+  static constexpr std::size_t kInline = 8;
+  alignas(CallAttribute) std::byte inline_[kInline * sizeof(CallAttribute)];
   std::vector<CallAttribute> large_;
   std::span<const CallAttribute> list_;
 };

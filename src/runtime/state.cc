@@ -323,7 +323,7 @@ Result<RuntimeState::Found> RuntimeState::find_or_make(std::string_view op,
   }
   const Choice& choice = *resolved.choice;
   auto entry = std::make_shared<CachedPlan>();
-  entry->key.assign(key.bytes().begin(), key.bytes().end());
+  entry->key.assign(key.words().begin(), key.words().end());
   entry->hash = key.hash();
   entry->generation = now;
   entry->plan = resolved.plan;
