@@ -15,16 +15,15 @@ namespace {
 
 constexpr const char* kWhere = "backends/cpu/toolchain";
 
-// -maes -mpclmul: without them Highway stays at SSSE3 whatever -march says. -ffp-contract=off:
-// fused only where the source says so, so that the bits do not depend on the compiler's mood. GCC's
-// AVX-512 headers warn falsely about uninitialised values.
+// -maes -mpclmul: without them Highway stays at SSSE3 whatever -march says. Not at v2, whose CPUs
+// need not have them (from v3 on target/cpu.cc asks for them). -ffp-contract=off: fused only where
+// the source says so, so that the bits do not depend on the compiler's mood. GCC's AVX-512 headers
+// warn falsely about uninitialised values.
 std::vector<std::string> flags_for(const HostCompiler& compiler, const Target& target,
                                    const KernelDecl& kernel) {
   std::vector<std::string> flags{"-std=c++20",
                                  "-O3",
                                  fmt::format("-march={}", target.name),
-                                 "-maes",
-                                 "-mpclmul",
                                  "-ffreestanding",
                                  "-fno-exceptions",
                                  "-fno-rtti",
@@ -46,6 +45,7 @@ std::vector<std::string> flags_for(const HostCompiler& compiler, const Target& t
                                  "-Wl,--build-id=none",
                                  "-Wl,--gc-sections",
                                  "-Wl,-s"};
+  if (target.arch >= 3) flags.insert(flags.end(), {"-maes", "-mpclmul"});
   if (compiler.is_clang()) {
     flags.insert(flags.end(), {"-fno-builtin-memcpy", "-fno-builtin-memset"});
   } else {
