@@ -97,6 +97,23 @@ std::int64_t usable_cores() {
 
 std::int64_t positive(long value) { return value > 0 ? value : 0; }
 
+// The largest cache that one core sees. The C library's figure for level 3 is that of the whole
+// chip on some processors, of which a process gets only the share of its cores.
+std::int64_t last_level_cache() {
+  std::int64_t largest = positive(sysconf(_SC_LEVEL2_CACHE_SIZE));
+  for (int index = 0; index < 8; ++index) {
+    const auto text =
+        read_file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+    if (!text) break;
+    char* unit = nullptr;
+    std::int64_t bytes = std::strtoll(text->c_str(), &unit, 10);
+    if (*unit == 'K') bytes <<= 10;
+    if (*unit == 'M') bytes <<= 20;
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
 }  // namespace
 
 DeviceInfo detect_cpu() {
@@ -105,7 +122,7 @@ DeviceInfo detect_cpu() {
   if (info.model.empty()) info.model = model_from_proc();
   info.arch = masked_level(detect_level());
   info.sm_count = usable_cores();
-  info.l2_bytes = positive(sysconf(_SC_LEVEL2_CACHE_SIZE));
+  info.l2_bytes = last_level_cache();
   info.memory_bytes = positive(sysconf(_SC_PHYS_PAGES)) * positive(sysconf(_SC_PAGESIZE));
   info.warp_size = 1;
   return info;

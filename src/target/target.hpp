@@ -32,7 +32,7 @@ struct DeviceInfo {
   int driver_version = 0;   // CUDA: 13000 for 13.0; 0 for a CPU
   std::int64_t sm_count = 0;         // CUDA: multiprocessors; CPU: cores that this process may use
   std::int64_t shared_bytes = 0;     // CUDA: largest dynamic shared memory of a block (opt-in)
-  std::int64_t l2_bytes = 0;
+  std::int64_t l2_bytes = 0;         // the last-level cache: of a CPU, the largest that one core sees
   std::int64_t memory_bytes = 0;
   std::int64_t warp_size = 32;
 };

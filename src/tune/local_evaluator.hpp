@@ -19,6 +19,7 @@ class LocalEvaluator final : public Evaluator {
   const CopyCeiling& ceiling() const { return ceiling_; }
 
  private:
+  bool raise_ceiling();
   EvaluationSetup setup_;
   CopyCeiling ceiling_;
   DeviceApi* api_ = nullptr;

@@ -1,6 +1,7 @@
 #include "target/target.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -83,6 +84,7 @@ TEST(Cpu, IsDetectedAndAgreesWithTheKernel) {
   const auto info = detect_cpu();
   EXPECT_GE(info.sm_count, 1);
   EXPECT_GT(info.memory_bytes, 0);
+  EXPECT_GE(info.l2_bytes, sysconf(_SC_LEVEL2_CACHE_SIZE));
   const auto text = read_file("/proc/cpuinfo");
   ASSERT_TRUE(text);
   EXPECT_NE(text->find(info.model), std::string::npos) << info.model;
