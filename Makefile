@@ -22,7 +22,7 @@ demo: packages
 test: build
 	@tools/test.sh build
 
-# Everything, the conformance and mutant suites too (long; see CHANGELOG.md for their state).
+# Everything: all dtypes of the conformance suite, all mutants, and the tests labelled `long`.
 test-all: build
 	@tools/test.sh build all
 

@@ -7,6 +7,7 @@ build=${1:-build}
 base=${2:-HEAD~1}
 failed=0
 python3 tools/check_layers.py || failed=1
+python3 tools/check_mutants.py || failed=1
 tools/check_headers.sh "$build" || failed=1
 format=$(command -v clang-format-14 || command -v clang-format)
 git diff --name-only --diff-filter=d "$base" -- 'src/*.cc' 'src/*.hpp' 'cli/*.cc' 'cli/*.hpp' | xargs -r "$format" --dry-run -Werror || failed=1

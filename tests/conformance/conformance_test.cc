@@ -68,6 +68,7 @@ class BitClass : public testing::TestWithParam<Cell> {};
 
 std::string class_of(const KernelDecl& kernel, const Variant& variant) {
   std::string out;
+  for (const auto& [name, value] : variant.baked) out += name + "=" + to_string(value) + " ";
   for (const Tunable& tunable : kernel.tunables) {
     if (tunable.changes_bits)
       out += tunable.name + "=" + to_string(variant.values.at(tunable.name)) + " ";

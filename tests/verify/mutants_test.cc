@@ -1,6 +1,7 @@
 // Every planted fault must be found by the generic suites alone (mutants.hpp).
 #include <gtest/gtest.h>
 
+#include "base/process.hpp"
 #include "verify/mutants_plant.hpp"
 
 namespace opforge::conformance {
@@ -14,6 +15,60 @@ DTypeCombo dtypes_for(const Operator& op, const KernelDecl& kernel, const std::s
     if (wanted.empty() || dtypes_name(combo) == wanted) return combo;
   }
   return {};
+}
+
+// What the suites say of one mutant.
+struct Judgement {
+  bool found = false;
+  std::string by;  // found: suite, trial, reason; else what was tried
+};
+
+// Not every variant has the fault (a contiguous one has no column stride): one that is found is
+// enough.
+Result<Judgement> judge_mutant(const Operator& op, const KernelDecl& kernel,
+                               const DTypeCombo& dtypes, const DeviceInfo& device,
+                               const Target& target) {
+  Judgement out;
+  std::vector<Variant> variants = variants_of(op, kernel, dtypes, target);
+  std::reverse(variants.begin(), variants.end());
+  for (const Variant& variant : variants) {
+    OPFORGE_ASSIGN(const BuiltCode code, obtain(op, kernel, variant, store(), nullptr));
+    SuiteOptions options;
+    options.tier = kernel.tier;
+    options.stop_at_first_failure = true;
+    OPFORGE_ASSIGN(const SuiteReport report, run_suites(op, code, device, options));
+    for (const TrialResult& result : report.results) {
+      if (result.outcome == Outcome::kFailed)
+        return Judgement{true, result.suite + " " + result.trial + ": " + result.reason};
+    }
+    out.by += "\n  " + report.variant + ": " + std::to_string(report.passed) + " passed, " +
+              std::to_string(report.refused) + " refused";
+  }
+  return out;
+}
+
+// A mutant may write anywhere: it is judged in a process of its own, and one that ends it is found
+// too. The child says what it saw between these.
+constexpr std::string_view kFound = "FOUND<<", kSurvived = "SURVIVED<<", kEnd = ">>END";
+constexpr const char* kChildMark = "OPFORGE_MUTANT_CHILD";
+
+Result<Judgement> judge_in_child(const Mutant& mutant) {
+  ProcessSpec child;
+  child.argv = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                "--gtest_filter=" + std::string("*Mutants.IsFound/") + mutant.name()};
+  child.environment = {{kChildMark, "1"}};
+  child.time_limit_s = 100;
+  OPFORGE_ASSIGN(const ProcessResult result, run_process(child));
+  for (const std::string_view mark : {kFound, kSurvived}) {
+    const std::size_t at = result.output.find(mark);
+    if (at == std::string::npos) continue;
+    const std::size_t from = at + mark.size();
+    return Judgement{mark == kFound,
+                     result.output.substr(from, result.output.find(kEnd, from) - from)};
+  }
+  if (result.end != ProcessEnd::kExited)
+    return Judgement{true, "the process: " + result.describe()};
+  return fail(Code::kInternal, result.describe() + "\n" + result.output + result.errors);
 }
 
 TEST_P(Mutants, IsFound) {
@@ -32,32 +87,25 @@ TEST_P(Mutants, IsFound) {
   if (!runs && std::getenv("OPFORGE_TEST_COMPILE_MUTANTS") == nullptr)
     GTEST_SKIP() << mutant.name() << " applies; not run: " << why;
 
-  // Not every variant has the fault (a contiguous one has no column stride): one that is found is
-  // enough.
-  std::vector<Variant> variants = variants_of(*op, kernel, dtypes, target);
-  std::reverse(variants.begin(), variants.end());
-  std::string tried;
-  for (const Variant& variant : variants) {
-    const auto code = obtain(*op, kernel, variant, store(), nullptr);
-    if (!code && code.error().code == Code::kUnavailable) GTEST_SKIP() << code.error().message;
-    ASSERT_TRUE(code) << "does not compile: " << code.error().message;
-    if (!runs) GTEST_SKIP() << mutant.name() << " compiles; not run: " << why;
-    SuiteOptions options;
-    options.tier = kernel.tier;
-    options.stop_at_first_failure = true;
-    const auto report = run_suites(*op, *code, device, options);
-    ASSERT_TRUE(report) << report.error().message;
-    for (const TrialResult& result : report->results) {
-      if (result.outcome != Outcome::kFailed) continue;
-      RecordProperty("found_by", result.suite + " " + result.trial + ": " + result.reason);
-      std::printf("found by %s %s: %s\n", result.suite.c_str(), result.trial.c_str(),
-                  result.reason.c_str());
-      return;
-    }
-    tried += "\n  " + report->variant + ": " + std::to_string(report->passed) + " passed, " +
-             std::to_string(report->refused) + " refused";
+  if (std::getenv(kChildMark) != nullptr) {
+    const auto judgement = judge_mutant(*op, kernel, dtypes, device, target);
+    ASSERT_TRUE(judgement) << judgement.error().message;
+    std::printf("%s%s%s\n", (judgement->found ? kFound : kSurvived).data(), judgement->by.c_str(),
+                kEnd.data());
+    return;
   }
-  FAIL() << "survived all suites:" << tried;
+  if (!runs) {
+    const auto code =
+        obtain(*op, kernel, variants_of(*op, kernel, dtypes, target).front(), store(), nullptr);
+    ASSERT_TRUE(code || code.error().code == Code::kUnavailable)
+        << "does not compile: " << code.error().message;
+    GTEST_SKIP() << mutant.name() << (code ? " compiles" : " applies") << "; not run: " << why;
+  }
+  const auto judgement = judge_in_child(mutant);
+  ASSERT_TRUE(judgement) << judgement.error().message;
+  EXPECT_TRUE(judgement->found) << "survived all suites:" << judgement->by;
+  RecordProperty("found_by", judgement->by);
+  std::printf("found by %s\n", judgement->by.c_str());
 }
 
 INSTANTIATE_TEST_SUITE_P(, Mutants, testing::ValuesIn(all_mutants()),
