@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "backends/cuda/cubin.hpp"
+#include "artifact/cubin.hpp"
 #include "backends/cuda/nvml.hpp"
 #include "base/text.hpp"
 #include "runtime/seal.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "backends/cuda/cubin.hpp"
+#include "artifact/cubin.hpp"
 #include "base/text.hpp"
 #include "operator/expression.hpp"
 #include "runtime/seal.hpp"

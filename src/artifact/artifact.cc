@@ -34,6 +34,8 @@ std::string_view code_kind_name(CodeKind kind) {
       return "ptx";
     case CodeKind::kOpenClBinary:
       return "opencl_binary";
+    case CodeKind::kHsaco:
+      return "hsaco";
   }
   return "unknown";
 }

@@ -31,7 +31,7 @@ struct Variant {
 // operator.
 std::string to_string(const Variant& variant);
 
-enum class CodeKind : std::uint8_t { kElfShared, kCubin, kPtx, kOpenClBinary };
+enum class CodeKind : std::uint8_t { kElfShared, kCubin, kPtx, kOpenClBinary, kHsaco };
 std::string_view code_kind_name(CodeKind kind);
 
 // Which compiler made it. A foreign toolkit major is a miss or a named refusal.

@@ -29,6 +29,7 @@ OPFORGE_SAME(fb::CodeKind::elf_shared, CodeKind::kElfShared);
 OPFORGE_SAME(fb::CodeKind::cubin, CodeKind::kCubin);
 OPFORGE_SAME(fb::CodeKind::ptx, CodeKind::kPtx);
 OPFORGE_SAME(fb::CodeKind::opencl_binary, CodeKind::kOpenClBinary);
+OPFORGE_SAME(fb::CodeKind::hsaco, CodeKind::kHsaco);
 OPFORGE_SAME(fb::Access::read, Access::kRead);
 OPFORGE_SAME(fb::Access::write, Access::kWrite);
 OPFORGE_SAME(fb::Access::update, Access::kUpdate);

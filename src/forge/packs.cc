@@ -192,7 +192,8 @@ Result<std::vector<Path>> extract_pack(const Path& in, const Path& folder,
   static const std::map<CodeKind, std::string> kEndings = {{CodeKind::kElfShared, ".so"},
                                                            {CodeKind::kCubin, ".cubin"},
                                                            {CodeKind::kPtx, ".ptx"},
-                                                           {CodeKind::kOpenClBinary, ".bin"}};
+                                                           {CodeKind::kOpenClBinary, ".bin"},
+                                                           {CodeKind::kHsaco, ".hsaco"}};
   OPFORGE_ASSIGN(const auto pack, Pack::open(in, trust));
   std::vector<Path> written;
   for (const auto& op : pack->operators()) {

@@ -51,7 +51,8 @@ bool share_a_device(const KernelDecl& a, const KernelDecl& b, Languages language
     return std::any_of(kernel.requires_any.begin(), kernel.requires_any.end(),
                        [&](const Requirement& r) { return r.device == device; });
   };
-  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda, DeviceKind::kOpenCl}) {
+  for (const DeviceKind device :
+       {DeviceKind::kCpu, DeviceKind::kCuda, DeviceKind::kOpenCl, DeviceKind::kHip}) {
     if (runs_on(a, device) && runs_on(b, device)) return true;
   }
   return false;

@@ -1,5 +1,7 @@
 #include "target/target.hpp"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 namespace opforge {
@@ -17,6 +19,15 @@ bool parse_arch(std::string_view text, Target& target) {
          text.size() <= 3 && text.front() >= '1' && text.front() <= '9';
 }
 
+// "942", "90a", "1100" after "gfx": vendor digits, the last of which is hexadecimal.
+bool parse_gfx(std::string_view text, Target& target) {
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), target.arch, 16);
+  return error == std::errc{} && end == text.data() + text.size() && text.size() >= 3 &&
+         text.size() <= 4 && text.front() >= '1' && text.front() <= '9' &&
+         text.find_first_of("ABCDEF") == std::string_view::npos;
+}
+
 std::string capability(int arch) {
   return std::to_string(arch / 10) + "." + std::to_string(arch % 10);
 }
@@ -29,6 +40,7 @@ std::string device_text(const DeviceInfo& device) {
   std::string what(device_kind_name(device.device.kind));
   if (device.device.kind == DeviceKind::kCuda)
     what = "compute capability " + capability(device.arch);
+  if (device.device.kind == DeviceKind::kHip) what = fmt::format("gfx{:x}", device.arch);
   if (device.device.kind == DeviceKind::kCpu) what = "a CPU of level " + level_name(device.arch);
   return device.model.empty() ? what : what + " (" + device.model + ")";
 }
@@ -66,7 +78,7 @@ Support runs_on_cuda(const Target& target, const DeviceInfo& device, bool allow_
 Result<Target> parse_target(std::string_view name) {
   Target target;
   target.name = std::string(name);
-  constexpr std::string_view kCpu = "x86-64", kCubin = "sm_", kPtx = "compute_";
+  constexpr std::string_view kCpu = "x86-64", kCubin = "sm_", kPtx = "compute_", kGfx = "gfx";
   if (name == kCpu) {
     target.arch = 1;
     return target;
@@ -76,6 +88,10 @@ Result<Target> parse_target(std::string_view name) {
     target.arch = name.back() - '0';
     return target;
   }
+  if (name.starts_with(kGfx) && parse_gfx(name.substr(kGfx.size()), target)) {
+    target.device = DeviceKind::kHip;
+    return target;
+  }
   target.device = DeviceKind::kCuda;
   if (name.starts_with(kCubin) && parse_arch(name.substr(kCubin.size()), target)) return target;
   target.ptx = true;
@@ -83,8 +99,8 @@ Result<Target> parse_target(std::string_view name) {
   return fail(Code::kInvalidArgument,
               "unknown target '" + std::string(name) +
                   "'; the forms are x86-64, x86-64-v2, x86-64-v3, x86-64-v4, sm_<arch>[a] (as "
-                  "sm_80, sm_90a) and "
-                  "compute_<arch>[a] (PTX, as compute_80)",
+                  "sm_80, sm_90a), "
+                  "compute_<arch>[a] (PTX, as compute_80) and gfx<arch> (as gfx942)",
               "target");
 }
 
@@ -93,6 +109,11 @@ Support runs_on(const Target& target, const DeviceInfo& device, bool allow_ptx) 
     return refuse(target, device, "it is code for another kind of device");
   }
   if (target.device == DeviceKind::kCuda) return runs_on_cuda(target, device, allow_ptx);
+  if (target.device == DeviceKind::kHip) {
+    return device.arch == target.arch
+               ? Support::yes()
+               : refuse(target, device, "code objects run on exactly their own architecture");
+  }
   if (device.arch >= target.arch) return Support::yes();
   return refuse(target, device, "CPU code runs on its own level or a higher one");
 }
@@ -103,6 +124,8 @@ std::vector<Target> native_targets(const DeviceInfo& device) {
     const std::string number = std::to_string(device.arch);
     if (device.arch >= 90) names.push_back("sm_" + number + "a");
     names.push_back("sm_" + number);
+  } else if (device.device.kind == DeviceKind::kHip) {
+    names.push_back(fmt::format("gfx{:x}", device.arch));
   } else if (device.device.kind == DeviceKind::kCpu) {
     for (int level = device.arch; level >= 2; --level) names.push_back("x86-64-v" + std::to_string(level));
     names.emplace_back("x86-64");

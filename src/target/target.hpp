@@ -12,12 +12,12 @@
 
 namespace opforge {
 
-// "x86-64-v3", "x86-64-v4" (CPU); "sm_90a", "sm_80" (cubin); "compute_80" (PTX); "reference" code is built for the CPU
-// baseline "x86-64".
+// "x86-64-v3", "x86-64-v4" (CPU); "sm_90a", "sm_80" (cubin); "compute_80" (PTX); "gfx942", "gfx90a" (hsaco); "reference"
+// code is built for the CPU baseline "x86-64".
 struct Target {
   std::string name;
   DeviceKind device = DeviceKind::kCpu;
-  int arch = 0;            // 90 for sm_90a; 1..4 for x86-64 levels
+  int arch = 0;            // 90 for sm_90a; 1..4 for x86-64 levels; 0x942 for gfx942 (steppings are hex digits)
   bool arch_specific = false;  // the "a" suffix
   bool ptx = false;
   friend bool operator==(const Target& a, const Target& b) { return a.name == b.name; }
@@ -38,7 +38,7 @@ struct DeviceInfo {
 };
 
 // The vendor's rule: a plain cubin runs on the same major and an equal or higher minor; an "a" suffix on that exact one;
-// PTX on its arch or later if `allow_ptx`; CPU code on its level or higher. The refusal names both sides.
+// PTX on its arch or later if `allow_ptx`; gfx code on exactly its own; CPU code on its level or higher. The refusal names both sides.
 Support runs_on(const Target& target, const DeviceInfo& device, bool allow_ptx);
 
 // The targets whose code this device runs, the most specific first: sm_90a, sm_90; x86-64-v3, x86-64-v2, x86-64.

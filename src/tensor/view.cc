@@ -66,6 +66,8 @@ std::string_view device_kind_name(DeviceKind kind) {
       return "cuda";
     case DeviceKind::kOpenCl:
       return "opencl";
+    case DeviceKind::kHip:
+      return "hip";
   }
   return "unknown";
 }

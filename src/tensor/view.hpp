@@ -14,7 +14,7 @@ namespace opforge {
 
 inline constexpr int kMaxRank = 8;
 
-enum class DeviceKind : std::uint8_t { kCpu, kCuda, kOpenCl };
+enum class DeviceKind : std::uint8_t { kCpu, kCuda, kOpenCl, kHip };
 std::string_view device_kind_name(DeviceKind kind);
 
 struct Device {

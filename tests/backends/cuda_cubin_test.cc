@@ -1,15 +1,12 @@
 // The reader of cubins and PTX, over cubins made byte by byte and damaged ones.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/cubin.hpp"
+#include "artifact/cubin.hpp"
 #include "backends/cuda_harness.hpp"
 
 namespace opforge::test {
 namespace {
 
-using cu::check_no_float_atomics;
-using cu::read_cubin;
-using cu::read_ptx;
 
 std::string two_kernels(int abi) {
   FakeKernel a{"alpha", {8, 4, 8, 128, 2}};

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <thread>
 
-#include "backends/cuda/cubin.hpp"
+#include "artifact/cubin.hpp"
 #include "backends/cuda/toolchain.hpp"
 #include "backends/cuda_harness.hpp"
 #include "runtime/seal.hpp"
@@ -132,7 +132,7 @@ TEST_F(CudaToolchainTest, CompilesForEveryKindOfTargetAndDtype) {
       const std::string symbol = compiled->symbols.at("scale");
       if (std::string(target) == "compute_80") {
         EXPECT_EQ(compiled->kind, CodeKind::kPtx);
-        const auto ptx = cu::read_ptx(compiled->code);
+        const auto ptx = read_ptx(compiled->code);
         ASSERT_TRUE(ptx);
         EXPECT_EQ(ptx->arch, 80);
         EXPECT_EQ(ptx->entries, std::vector<std::string>{symbol});
@@ -141,7 +141,7 @@ TEST_F(CudaToolchainTest, CompilesForEveryKindOfTargetAndDtype) {
       }
       EXPECT_EQ(compiled->kind, CodeKind::kCubin);
       EXPECT_EQ(compiled->min_driver % 1000, 0);
-      const auto cubin = cu::read_cubin(compiled->code);
+      const auto cubin = read_cubin(compiled->code);
       ASSERT_TRUE(cubin);
       const auto* k = cubin->find(symbol);
       ASSERT_NE(k, nullptr);

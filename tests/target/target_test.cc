@@ -23,6 +23,10 @@ TEST(Target, ParsesTheForms) {
   EXPECT_EQ(target("sm_120").arch, 120);
   EXPECT_TRUE(target("compute_80").ptx);
   EXPECT_EQ(target("compute_80").device, DeviceKind::kCuda);
+  EXPECT_EQ(target("gfx942").arch, 0x942);
+  EXPECT_EQ(target("gfx90a").arch, 0x90a);
+  EXPECT_FALSE(target("gfx90a").arch_specific);
+  EXPECT_EQ(target("gfx1100").device, DeviceKind::kHip);
   EXPECT_EQ(target("x86-64").arch, 1);
   EXPECT_EQ(target("x86-64-v3").arch, 3);
   EXPECT_EQ(target("x86-64-v3").device, DeviceKind::kCpu);
@@ -31,12 +35,26 @@ TEST(Target, ParsesTheForms) {
 TEST(Target, RefusesOtherTextListingTheForms) {
   for (const char* name :
        {"", "sm_", "sm_9", "sm_90b", "sm_090", "sm_9000", "compute_", "x86-64-v1", "x86-64-v5",
-        "x86-64-v33", "x86-64-v", "avx2", "SM_90", "sm_-90", "sm_90 "}) {
+        "x86-64-v33", "x86-64-v", "avx2", "SM_90", "sm_-90", "sm_90 ", "gfx", "gfx94", "gfx94A",
+        "gfx942x", "gfx042", "gfx11000", "gfx-42"}) {
     const auto parsed = parse_target(name);
     ASSERT_FALSE(parsed) << name;
     EXPECT_EQ(parsed.error().code, Code::kInvalidArgument);
     EXPECT_NE(parsed.error().message.find("compute_"), std::string::npos);
   }
+}
+
+TEST(Target, CodeObjectsRunOnExactlyTheirOwn) {
+  DeviceInfo device;
+  device.device.kind = DeviceKind::kHip;
+  device.arch = 0x942;
+  EXPECT_TRUE(runs_on(target("gfx942"), device, false));
+  const Support other = runs_on(target("gfx90a"), device, false);
+  EXPECT_FALSE(other);
+  EXPECT_NE(other.reason().find("gfx942"), std::string::npos);
+  EXPECT_FALSE(runs_on(target("sm_90a"), device, false));
+  ASSERT_EQ(native_targets(device).size(), 1u);
+  EXPECT_EQ(native_targets(device)[0].name, "gfx942");
 }
 
 struct Case {

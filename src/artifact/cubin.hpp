@@ -11,7 +11,7 @@
 
 #include "base/result.hpp"
 
-namespace opforge::cu {
+namespace opforge {
 
 struct CubinParam {
   std::uint32_t offset_bytes = 0, size_bytes = 0;
@@ -47,4 +47,4 @@ Result<Ptx> read_ptx(std::string_view text);
 // refused too: they are how such sums are hidden.
 Status check_no_float_atomics(std::string_view ptx);
 
-}  // namespace opforge::cu
+}  // namespace opforge

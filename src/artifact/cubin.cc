@@ -1,4 +1,4 @@
-#include "backends/cuda/cubin.hpp"
+#include "artifact/cubin.hpp"
 
 #include <fmt/format.h>
 
@@ -9,10 +9,10 @@
 
 #include "base/text.hpp"
 
-namespace opforge::cu {
+namespace opforge {
 namespace {
 
-constexpr const char* kWhere = "backends/cuda/cubin";
+constexpr const char* kWhere = "artifact/cubin";
 
 tl::unexpected<Error> corrupt(std::string_view what) {
   return fail(Code::kCorrupt, fmt::format("not a valid cubin: {}", what), kWhere);
@@ -314,4 +314,4 @@ Status check_no_float_atomics(std::string_view ptx) {
   return {};
 }
 
-}  // namespace opforge::cu
+}  // namespace opforge
