@@ -22,7 +22,7 @@ struct BenchOptions {
   Common common;
   std::vector<std::string> operators;
   std::vector<std::string> shapes, cases;
-  std::string backend = "cpu", device, dtype, tier, pack, cache = "cold", attributes;
+  std::string suite, backend = "cpu", device, dtype, tier, pack, cache = "cold", attributes;
   std::size_t rounds = 21;
   bool allow_unsigned = false;
 };
@@ -94,7 +94,7 @@ Result<int> run_bench(const BenchOptions& options) {
   OPFORGE_ASSIGN(auto tiers, parse_tiers(options.tier));
   if (tiers.empty()) tiers.assign(kAllTiers.begin(), kAllTiers.end());
   SessionOptions session_options{.pack = options.pack, .trust = {}, .allow_unsigned = options.allow_unsigned, .sealed = false,
-                                 .backend = options.backend, .device = options.device, .contract = "", .proof = "off"};
+                                 .backend = options.suite.empty() ? options.backend : "", .device = options.device, .contract = "", .proof = "off"};
   OPFORGE_ASSIGN(Session session, Session::open(session_options, options.common, ops.front()->signature.name));
   const DeviceInfo device = session.device();
   DeviceApi& api = *find_device_api(device.device.kind);
@@ -116,10 +116,15 @@ Result<int> run_bench(const BenchOptions& options) {
       const std::string_view name = op->signature.name;
       OPFORGE_TRY(session.want(name, shape.dims, shape.attributes, shape.dtypes));
       OPFORGE_ASSIGN(auto tensors, placeholder_tensors(op->signature, shape.dims, shape.dtypes, shape.attributes, device.device));
-      OPFORGE_ASSIGN(auto codes, session.chosen(name, tensors, shape.attributes, tiers));
+      std::vector<std::string> backends{options.backend};
+      if (!options.suite.empty()) {
+        OPFORGE_ASSIGN(backends, session.backends(name));
+      }
+      OPFORGE_ASSIGN(auto codes, session.chosen(name, tensors, shape.attributes, tiers, backends));
       if (codes.empty()) {
         table.row({op->signature.name, shape.name, to_string(shape.dtypes), "-", "-", "-", "-", "-", "-", "-",
-                   "no kernel of backend " + options.backend + " serves this"});
+                   fmt::format("no kernel of {} serves this on {}", options.suite.empty() ? "backend " + options.backend : "any backend",
+                               device_name(device.device))});
         continue;
       }
       OPFORGE_ASSIGN(Floor floor, floor_of(*op, shape, device, ceiling));
@@ -169,6 +174,9 @@ void add_bench(CLI::App& app) {
       "bench", "Time kernels: median, p20, p80, bandwidth and share of the copy ceiling measured in the same run");
   bench->add_option("operators", options->operators, "Operators; none: all");
   bench->add_option("--backend", options->backend, "Whose kernels")->capture_default_str();
+  bench->add_option("--suite", options->suite, "backends: those of every backend on the device, side by side in one run")
+      ->check(CLI::IsMember({"backends"}))
+      ->excludes("--backend");
   bench->add_option("--device", options->device, "e.g. cuda:1; default: the backend's first device");
   bench->add_option("--shape", options->shapes, "M=4096,N=4096; may be repeated; default: the declared bench cases")
       ->allow_extra_args(false);

@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/common.hpp"
 #include "forge/catalogue.hpp"
+#include "operator/languages.hpp"
 
 namespace opforge::cli {
 namespace {
@@ -115,22 +116,6 @@ nlohmann::json operator_json(const Operator& op) {
           {"cases", cases}};
 }
 
-struct Share {
-  int kernels = 0, lower = 0;
-};
-
-Share lower_level_share(const std::vector<const Operator*>& ops) {
-  Share share;
-  for (const Operator* op : ops) {
-    for (const KernelDecl& kernel : op->kernels) {
-      if (kernel.backend == "reference") continue;
-      ++share.kernels;
-      share.lower += kernel.reason.kind != ReasonKind::kNone;
-    }
-  }
-  return share;
-}
-
 Result<int> run_ops(const Common& common) {
   OPFORGE_ASSIGN(Catalogue catalogue, load_catalogue(common.plugins));
   const auto ops = catalogue.all();
@@ -158,15 +143,20 @@ Result<int> run_ops(const Common& common) {
       name.clear();
     }
   }
-  const Share share = lower_level_share(ops);
+  LowLevelShare share;
+  for (const Operator* op : ops) share += low_level_share(*op);
   std::string text = table.text();
   text += fmt::format("\n{} operators, {} kernels beside the references; {} of them state why a lower-level language is used ({:.0f} %)\n",
                       ops.size(), share.kernels, share.lower,
-                      share.kernels == 0 ? 0.0 : 100.0 * share.lower / share.kernels);
+                      100 * share.share());
   text += "* the operator's default contract\n";
   return finish(common, text,
                 {{"operators", json},
-                 {"lower_level", {{"kernels", share.kernels}, {"with_reason", share.lower}}}});
+                 {"lower_level",
+                  {{"kernels", share.kernels},
+                   {"with_reason", share.lower},
+                   {"missing_primitive", share.missing_primitive},
+                   {"performance_gap", share.performance_gap}}}});
 }
 
 std::string show_text(const Operator& op) {

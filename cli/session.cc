@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "forge/catalogue.hpp"
@@ -114,28 +116,43 @@ Status Session::want(std::string_view op, const ValueMap& dims, const ValueMap& 
 }
 
 Result<std::vector<BuiltCode>> Session::chosen(std::string_view op, std::span<const TensorView> tensors,
-                                               const ValueMap& attributes, std::span<const Tier> contracts) {
+                                               const ValueMap& attributes, std::span<const Tier> contracts,
+                                               std::span<const std::string> backends) {
   std::vector<BuiltCode> codes;
-  for (const Tier contract : contracts) {
-    CallOptions options = call_;
-    options.contract = contract;
-    auto prepared = runtime_->prepare(op, tensors, attributes, options);
-    if (!prepared) {
-      // A contract that this backend does not offer is no failure of the others.
-      if (prepared.error().code == Code::kContractUnsatisfied || prepared.error().code == Code::kBackendNotEligible) continue;
-      return fail(prepared.error());
+  for (const std::string& backend : backends) {
+    for (const Tier contract : contracts) {
+      CallOptions options = call_;
+      options.contract = contract;
+      options.backend = backend;
+      auto prepared = runtime_->prepare(op, tensors, attributes, options);
+      if (!prepared) {
+        // A contract that this backend does not offer is no failure of the others.
+        if (prepared.error().code == Code::kContractUnsatisfied || prepared.error().code == Code::kBackendNotEligible) continue;
+        return fail(prepared.error());
+      }
+      const auto* plan = std::get_if<std::shared_ptr<const Plan>>(&*prepared);
+      if (plan == nullptr) continue;
+      const Artifact& artifact = (*plan)->artifact();
+      const bool known = std::any_of(codes.begin(), codes.end(), [&](const BuiltCode& code) {
+        return code.artifact.code_key == artifact.code_key;
+      });
+      if (known) continue;
+      OPFORGE_ASSIGN(std::string bytes, source_->code(artifact));
+      codes.push_back({artifact, std::move(bytes)});
     }
-    const auto* plan = std::get_if<std::shared_ptr<const Plan>>(&*prepared);
-    if (plan == nullptr) continue;
-    const Artifact& artifact = (*plan)->artifact();
-    const bool known = std::any_of(codes.begin(), codes.end(), [&](const BuiltCode& code) {
-      return code.artifact.code_key == artifact.code_key;
-    });
-    if (known) continue;
-    OPFORGE_ASSIGN(std::string bytes, source_->code(artifact));
-    codes.push_back({artifact, std::move(bytes)});
   }
   return codes;
+}
+
+Result<std::vector<std::string>> Session::backends(std::string_view op) {
+  OPFORGE_ASSIGN(const auto section, source_->section(op));
+  std::set<std::string> names;
+  for (const Artifact& artifact : section->artifacts) {
+    const auto target = parse_target(artifact.variant.target);
+    if (artifact.variant.backend == kReferenceBackend) continue;
+    if (target && runs_on(*target, device_, call_.allow_ptx)) names.insert(artifact.variant.backend);
+  }
+  return std::vector<std::string>(names.begin(), names.end());
 }
 
 }  // namespace opforge::cli

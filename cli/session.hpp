@@ -34,9 +34,12 @@ class Session {
   Result<const Signature*> signature(std::string_view op);
   // In development mode: compile the defaults for this shape before dispatch looks for them. Nothing with a pack.
   Status want(std::string_view op, const ValueMap& dims, const ValueMap& attributes, const DTypeCombo& dtypes);
-  // What dispatch chooses for each of these contracts, each code once, with its bytes.
-  Result<std::vector<BuiltCode>> chosen(std::string_view op, std::span<const TensorView> tensors,
-                                        const ValueMap& attributes, std::span<const Tier> contracts);
+  // What dispatch chooses of each of these backends (an empty name: of all) for each of these contracts, each code once,
+  // with its bytes.
+  Result<std::vector<BuiltCode>> chosen(std::string_view op, std::span<const TensorView> tensors, const ValueMap& attributes,
+                                        std::span<const Tier> contracts, std::span<const std::string> backends);
+  // Backends that have code of this operator for the session's device, the reference aside; of sources: what want() compiled.
+  Result<std::vector<std::string>> backends(std::string_view op);
 
  private:
   std::unique_ptr<Catalogue> catalogue_;  // development mode; before the source that uses it
