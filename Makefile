@@ -5,13 +5,17 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
-.PHONY: demo test test-all test-core test-asan test-tsan build packages lint portable bench clean
+.PHONY: demo test test-all test-core test-asan test-tsan build venv packages lint portable bench clean
 
 packages:
 	@tools/install_packages.sh
 
-build: packages
-	@test -f build/build.ninja || cmake --preset dev >/dev/null
+# Makes build/venv where the packages can be had; CMake leaves the Python package out where not.
+venv: packages
+	@tools/python/setup_venv.sh build
+
+build: venv
+	@test -f build/build.ninja -a ! build/venv/.ready -nt build/build.ninja || cmake --preset dev >/dev/null
 	@cmake --build build -- --quiet
 
 demo: packages

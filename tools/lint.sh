@@ -10,7 +10,7 @@ python3 tools/check_layers.py || failed=1
 python3 tools/check_mutants.py || failed=1
 tools/check_headers.sh "$build" || failed=1
 format=$(command -v clang-format-14 || command -v clang-format)
-git diff --name-only --diff-filter=d "$base" -- 'src/*.cc' 'src/*.hpp' 'cli/*.cc' 'cli/*.hpp' | xargs -r "$format" --dry-run -Werror || failed=1
+git diff --name-only --diff-filter=d "$base" -- 'src/*.cc' 'src/*.hpp' 'cli/*.cc' 'cli/*.hpp' 'python/*.cc' 'python/*.hpp' | xargs -r "$format" --dry-run -Werror || failed=1
 tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
 changed=$(git diff --name-only --diff-filter=d "$base" -- 'src/*.cc' 'cli/*.cc' 2>/dev/null | head -40)
 if [[ -n "$changed" && -f "$build/compile_commands.json" ]]; then

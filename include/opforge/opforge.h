@@ -250,6 +250,27 @@ OPFORGE_API opforge_status opforge_call(opforge_context* context, const char* op
                                         const opforge_attribute* attributes, size_t attribute_count,
                                         const opforge_call_options* options) OPFORGE_NOEXCEPT;
 
+/* An output that a caller has to make. */
+#define OPFORGE_MAX_RANK 8
+typedef struct opforge_output_info {
+  int32_t needed; /* 0: this tensor was given, is optional, or is not an output */
+  int32_t ndim;
+  int64_t shape[OPFORGE_MAX_RANK];
+  DLDataType dtype;
+  DLDevice device; /* that of the tensors given */
+} opforge_output_info;
+
+/* What the outputs that are not given must be, from the tensors that are: null stands for an output
+ * to make, and for an optional tensor that is absent. `outputs` has tensor_count entries. Row-major
+ * tensors of these shapes are right for opforge_call. OPFORGE_INVALID_ARGUMENT names a dim or a
+ * dtype that follows from no given tensor. */
+OPFORGE_API opforge_status opforge_infer_outputs(opforge_context* context, const char* op,
+                                                 const DLTensor* const* tensors,
+                                                 size_t tensor_count,
+                                                 const opforge_attribute* attributes,
+                                                 size_t attribute_count,
+                                                 opforge_output_info* outputs) OPFORGE_NOEXCEPT;
+
 /* Why each candidate would or would not serve the call: {"op":, "asked":, "outcome":, "grade":,
  * "candidates": [...]}. */
 OPFORGE_API opforge_status opforge_explain_json(opforge_context* context, const char* op,

@@ -1,8 +1,10 @@
 // Calls and plans.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "capi/context.hpp"
 #include "capi/convert.hpp"
+#include "operator/infer.hpp"
 
 using namespace opforge;
 using namespace opforge::capi;
@@ -54,6 +56,39 @@ opforge_status opforge_call(opforge_context* context, const char* op,
                                                    arguments.options());
     if (!outcome) return failed(outcome.error());
     if (*outcome) return failed(Code::kUnavailable, (*outcome)->reason);
+    return OPFORGE_OK;
+  });
+}
+
+opforge_status opforge_infer_outputs(opforge_context* context, const char* op,
+                                     const DLTensor* const* tensors, size_t tensor_count,
+                                     const opforge_attribute* attributes, size_t attribute_count,
+                                     opforge_output_info* outputs) noexcept {
+  return guarded([&] {
+    ContextObject* object = context_of(context);
+    if (object == nullptr) return OPFORGE_INVALID_ARGUMENT;
+    if (op == nullptr || outputs == nullptr) {
+      return failed(Code::kInvalidArgument,
+                    "the operator's name or the place for the outputs is null");
+    }
+    CallArguments arguments;
+    if (auto set = arguments.set(tensors, tensor_count, attributes, attribute_count, nullptr); !set)
+      return failed(set.error());
+    const auto signature = object->runtime.signature(op);
+    if (!signature) return failed(signature.error());
+    const auto complete =
+        infer_outputs(**signature, arguments.tensors(), arguments.attribute_map());
+    if (!complete) return failed(complete.error());
+    for (std::size_t i = 0; i < tensor_count; ++i) {
+      outputs[i] = {};
+      if (arguments.tensors()[i].present() || !(*complete)[i].present()) continue;
+      const TensorView& view = (*complete)[i];
+      outputs[i].needed = 1;
+      outputs[i].ndim = view.rank;
+      std::copy_n(view.dims.begin(), view.rank, outputs[i].shape);
+      outputs[i].dtype = to_dlpack(view.dtype);
+      outputs[i].device = to_dlpack(view.device);
+    }
     return OPFORGE_OK;
   });
 }

@@ -73,6 +73,46 @@ Status read_tensor(const DLTensor& tensor, TensorView& view) {
   return {};
 }
 
+DLDataType to_dlpack(DType dtype) {
+  const auto bits = static_cast<std::uint8_t>(8 * itemsize(dtype));
+  const auto type = [&](int code) { return DLDataType{static_cast<std::uint8_t>(code), bits, 1}; };
+  switch (dtype) {
+    case DType::kF64:
+    case DType::kF32:
+    case DType::kF16:
+      return type(kDLFloat);
+    case DType::kBF16:
+      return type(kDLBfloat);
+    case DType::kI8:
+    case DType::kI32:
+    case DType::kI64:
+      return type(kDLInt);
+    case DType::kU8:
+    case DType::kU32:
+    case DType::kU64:
+      return type(kDLUInt);
+    case DType::kBool:
+      return type(kBoolCode);
+    case DType::kF8E4M3:
+      return type(kFloat8E4M3Code);
+    case DType::kF8E5M2:
+      return type(kFloat8E5M2Code);
+  }
+  return {};
+}
+
+DLDevice to_dlpack(Device device) {
+  switch (device.kind) {
+    case DeviceKind::kCpu:
+      break;
+    case DeviceKind::kCuda:
+      return {kDLCUDA, device.ordinal};
+    case DeviceKind::kOpenCl:
+      return {kDLOpenCL, device.ordinal};
+  }
+  return {kDLCPU, 0};
+}
+
 Status CallArguments::set(const DLTensor* const* tensors, std::size_t tensor_count,
                           const opforge_attribute* attributes, std::size_t attribute_count,
                           const opforge_call_options* options) {

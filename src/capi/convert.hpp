@@ -11,6 +11,8 @@ namespace opforge::capi {
 
 // kInvalidArgument names what is wrong with the tensor: device type, dtype, lanes, rank.
 Status read_tensor(const DLTensor& tensor, TensorView& view);
+DLDataType to_dlpack(DType dtype);
+DLDevice to_dlpack(Device device);
 
 // The arguments of one call: on the stack for calls of ordinary size.
 class CallArguments {

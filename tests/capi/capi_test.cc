@@ -78,6 +78,27 @@ TEST_F(CApi, CallByName) {
   expect_scaled(-0.5f);
 }
 
+TEST_F(CApi, OutputsFollowFromInputs) {
+  const DLTensor* given[] = {&tx, nullptr};
+  opforge_output_info outputs[2];
+  ASSERT_EQ(opforge_infer_outputs(context, "test.scale", given, 2, nullptr, 0, outputs), OPFORGE_OK)
+      << last();
+  EXPECT_EQ(outputs[0].needed, 0);
+  EXPECT_EQ(outputs[1].needed, 1);
+  ASSERT_EQ(outputs[1].ndim, 2);
+  EXPECT_EQ(outputs[1].shape[0], 4);
+  EXPECT_EQ(outputs[1].shape[1], 8);
+  EXPECT_EQ(outputs[1].dtype.code, kDLFloat);
+  EXPECT_EQ(outputs[1].dtype.bits, 32);
+  EXPECT_EQ(outputs[1].device.device_type, kDLCPU);
+  const DLTensor* none[] = {nullptr, nullptr};
+  EXPECT_EQ(opforge_infer_outputs(context, "test.scale", none, 2, nullptr, 0, outputs),
+            OPFORGE_INVALID_ARGUMENT);
+  EXPECT_TRUE(has(last(), "follow from no given tensor")) << last();
+  EXPECT_EQ(opforge_infer_outputs(context, "test.scale", given, 2, nullptr, 0, nullptr),
+            OPFORGE_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, CreateWorkspaceExecuteDestroy) {
   opforge_plan* plan = nullptr;
   ASSERT_EQ(opforge_plan_create(context, "test.scratch", tensors, 2, nullptr, 0, nullptr, &plan),

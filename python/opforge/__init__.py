@@ -1,0 +1,56 @@
+"""opforge: proved, tuned, ahead-of-time compiled operators, launched from signed packs.
+
+    import opforge
+    opforge.load_pack()                          # the pack that the wheel carries
+    softmax = opforge.operator("reduction.softmax")
+    y = softmax(x)                               # NumPy, PyTorch, JAX, CuPy: outputs are of x's kind
+    softmax(x, out=y)
+    with softmax.prepare(x, out=y) as plan:      # the kernel is chosen once
+        plan(x, out=y)
+
+Importing this package imports neither NumPy nor PyTorch, asks no GPU and writes nothing.
+"""
+
+from . import errors
+from ._core import Context, Operator, Plan
+from .runtime import (
+    coverage,
+    default_context,
+    develop,
+    devices,
+    events,
+    fallback_counts,
+    is_sealed,
+    load_pack,
+    metrics_text,
+    operator,
+    operators,
+    reset_counts,
+    seal,
+    sealed_misses,
+    set_backend,
+    set_threads,
+    trace,
+    version,
+)
+from .values import Unavailable
+
+__version__ = version()
+
+# What needs the forge (compilers, records), JSON or a framework is imported when it is asked for.
+_LATER = {}
+
+
+def __getattr__(name):
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module 'opforge' has no attribute '{name}'")
+    from importlib import import_module
+
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_LATER))
