@@ -109,6 +109,8 @@ DLDevice to_dlpack(Device device) {
       return {kDLCUDA, device.ordinal};
     case DeviceKind::kOpenCl:
       return {kDLOpenCL, device.ordinal};
+    case DeviceKind::kHip:
+      return {kDLROCM, device.ordinal};
   }
   return {kDLCPU, 0};
 }
