@@ -9,6 +9,7 @@
 #include "forge/catalogue.hpp"
 #include "forge/develop.hpp"
 #include "runtime/backends.hpp"
+#include "runtime/operator_view.hpp"
 #include "runtime/seal.hpp"
 
 namespace opforge::cli {
