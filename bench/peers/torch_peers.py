@@ -57,16 +57,50 @@ def copy_gbs():
     return 2 * n / statistics.median(times) / 1e6
 
 
+def silu_and_mul(x):
+    gate, up = x.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+def fused_add_rms_norm(width, weight):
+    residuals = {}
+
+    def call(x):
+        residual = residuals.setdefault(x.data_ptr(), torch.randn_like(x))
+        summed = x + residual
+        residual.copy_(summed)
+        return F.rms_norm(summed, (width,), weight, 1e-6)
+
+    return call
+
+
 def functions(width, dtype, scale=0.5):
+    """By operator: the call, how often a tensor of rows x width is read or written at least, and the input's width over `width`."""
     w = torch.randn(width, device="cuda", dtype=dtype)
     b = torch.randn(width, device="cuda", dtype=dtype)
     return {
-        "reduction.softmax": (lambda x: torch.softmax(x, -1), 2),
-        "norm.rms_norm": (lambda x: F.rms_norm(x, (width,), w, 1e-6), 2),
-        "norm.layer_norm": (lambda x: F.layer_norm(x, (width,), w, b, 1e-5), 2),
-        "reduction.reduce_sum": (lambda x: x.sum(-1), 1),
-        "elementwise.scale": (lambda x: x * scale, 2),
+        "reduction.softmax": (lambda x: torch.softmax(x, -1), 2, 1),
+        "norm.rms_norm": (lambda x: F.rms_norm(x, (width,), w, 1e-6), 2, 1),
+        "norm.layer_norm": (lambda x: F.layer_norm(x, (width,), w, b, 1e-5), 2, 1),
+        "norm.fused_add_rms_norm": (fused_add_rms_norm(width, w), 4, 1),
+        "reduction.reduce_sum": (lambda x: x.sum(-1), 1, 1),
+        "elementwise.scale": (lambda x: x * scale, 2, 1),
+        "activation.gelu": (F.gelu, 2, 1),
+        "activation.silu_and_mul": (silu_and_mul, 3, 2),
     }
+
+
+def matmul_rows(sizes, dtypes):
+    """y = x w^T for square sizes, by the framework's own library."""
+    rows = []
+    for size in sizes:
+        for name in dtypes:
+            x = [torch.randn(size, size, device="cuda", dtype=DTYPES[name]) for _ in range(3)]
+            w = torch.randn(size, size, device="cuda", dtype=DTYPES[name])
+            us = graph_us([lambda a=a: a @ w.t() for a in x], inner=2)
+            rows.append({"op": "linear.gemm", "rows": size, "width": size, "dtype": name, "peer": "torch eager",
+                         "median_us": round(us, 3), "tflops": round(2 * size**3 / us / 1e6, 1)})
+    return rows
 
 
 def main():
@@ -74,6 +108,7 @@ def main():
     parser.add_argument("--shapes", default="16384x4096,8192x8192,4096x32768,512x4096,32x4096,1x4096")
     parser.add_argument("--dtypes", default="f32,bf16")
     parser.add_argument("--ops", default="reduction.softmax,norm.rms_norm")
+    parser.add_argument("--matmul", default="", help="sizes of square matrix products, e.g. 4096,8192")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--output", default="-")
     args = parser.parse_args()
@@ -86,10 +121,10 @@ def main():
             dtype = DTYPES[dtype_name]
             itemsize = torch.empty(0, dtype=dtype).element_size()
             sets = max(2, min(8, 240_000_000 // (m * n * itemsize) + 1))
-            inputs = [torch.randn(m, n, device="cuda", dtype=dtype) for _ in range(sets)]
-            for op, (function, passes) in functions(n, dtype).items():
+            for op, (function, passes, wider) in functions(n, dtype).items():
                 if op not in args.ops.split(","):
                     continue
+                inputs = [torch.randn(m, n * wider, device="cuda", dtype=dtype) for _ in range(sets)]
                 peers = {"torch eager": function}
                 if not args.no_compile:
                     torch._dynamo.reset()
@@ -101,7 +136,8 @@ def main():
                     gbs = moved / us / 1e3
                     rows.append({"op": op, "rows": m, "width": n, "dtype": dtype_name, "peer": peer,
                                  "median_us": round(us, 3), "gbs": round(gbs, 1), "share": round(gbs / ceiling, 4)})
-            del inputs
+                del inputs
+    rows += matmul_rows([int(size) for size in args.matmul.split(",") if size], args.dtypes.split(","))
     result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "copy_gbs": round(ceiling, 1), "rows": rows}
     text = json.dumps(result, indent=1)
     if args.output == "-":
