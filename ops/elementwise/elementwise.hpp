@@ -85,7 +85,49 @@ inline KernelDecl cuda_kernel(const std::string& op, const std::vector<std::stri
   return kernel;
 }
 
-inline std::vector<Case> cases() {
+// For operators whose tensors have rows of different lengths ("2*N" and "N"): rows are the pieces of work, and a contiguous
+// tensor is nothing special.
+inline KernelDecl cpu_rows_kernel(const std::string& op, const std::vector<std::string>& tensors, const std::vector<Binding>& extra) {
+  KernelDecl kernel = cpu_kernel(op, tensors, extra);
+  kernel.description = "Highway vectors row by row, with non-temporal stores where the output is large";
+  kernel.tunables[0] = {.name = "LAYOUT", .values = {0, 1}, .initial = "1", .specialisation = true};
+  kernel.launch.guards.pop_back();
+  LaunchStep& step = kernel.launch.steps.front();
+  step.grid[0] = "M";
+  step.block[0] = "max(1, 32768 / max(N, 1))";
+  return kernel;
+}
+
+// LAYOUT 2: rows that start and end at 16-byte boundaries.
+inline KernelDecl cuda_rows_kernel(const std::string& op, const std::vector<std::string>& tensors, const std::vector<Binding>& extra) {
+  KernelDecl kernel = cuda_kernel(op, tensors, extra);
+  kernel.description = "16-byte vectors in aligned rows, an element a thread elsewhere";
+  kernel.tunables[0] = {.name = "LAYOUT", .values = {0, 2}, .initial = "2", .specialisation = true};
+  kernel.constraints = {"LAYOUT == 2 || (VECTORS == 1 && BLOCK == 256)"};
+  std::string aligned = "N * T.itemsize % 16 == 0";
+  for (const std::string& name : tensors)
+    aligned += " && " + name + ".align >= 16 && (M <= 1 || " + name + ".stride0 * T.itemsize % 16 == 0)";
+  kernel.launch.guards = {{"LAYOUT < 1 || (" + all_of(tensors, "", ".stride1 == 1") + ")", "a last dim is not contiguous"},
+                          {"LAYOUT < 1 || (" + aligned + ")", "rows do not start and end at 16-byte boundaries"}};
+  kernel.launch.steps.front().grid[0] =
+      "LAYOUT == 2 ? ceil_div(M * N, BLOCK * VECTORS * (16 / T.itemsize)) : ceil_div(M * N, BLOCK)";
+  return kernel;
+}
+
+// Every element by itself in one kernel of each backend: DETERMINISTIC is the only tier, and may be asked for as any.
+inline void complete(Operator& op, std::vector<KernelDecl> kernels, Bound bound) {
+  op.signature.dtypes = float_dtypes();
+  op.signature.backend_priority = {"cuda", "cpu"};
+  op.default_contract(Tier::kDeterministic);
+  op.tolerances = {.fast = bound, .high_precision = bound};
+  op.reference_source = "reference.cc";
+  op.kernels = std::move(kernels);
+  op.data_contracts = {{"cpu", "any strides; contiguous tensors or rows use vectors"},
+                       {"cuda", "any strides; tensors or rows aligned to 16 bytes use vectors"}};
+}
+
+// `large_built`: code for streams that no cache holds is built ahead too (twice the variants, most of a suite's time).
+inline std::vector<Case> cases(bool large_built = true) {
   const auto make = [](const char* name, std::int64_t rows, std::int64_t columns, unsigned uses) {
     return Case{.name = name, .dims = {{"M", rows}, {"N", columns}}, .uses = uses};
   };
@@ -95,7 +137,7 @@ inline std::vector<Case> cases() {
           make("32x4096", 32, 4096, kTest | kBuild | kBench),
           make("512x1024", 512, 1024, kTest | kBench),
           make("2048x4096", 2048, 4096, kBench),
-          make("16384x4096", 16384, 4096, kBuild | kBench)};
+          make("16384x4096", 16384, 4096, large_built ? kBuild | kBench : kBench)};
 }
 
 }  // namespace opforge::elementwise

@@ -73,6 +73,7 @@ std::string class_of(const KernelDecl& kernel, const Variant& variant) {
     if (tunable.changes_bits)
       out += tunable.name + "=" + to_string(variant.values.at(tunable.name)) + " ";
   }
+  for (const auto& [name, value] : variant.baked) out += name + "=" + to_string(value) + " ";
   return out;
 }
 
