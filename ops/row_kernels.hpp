@@ -117,6 +117,91 @@ inline std::vector<Guard> cpu_row_guards(const RowTensors& tensors) {
 // Least rows given to one call: about 64 KiB.
 inline std::string cpu_row_grain() { return "max(1, 65536 / max(1, N * T.itemsize))"; }
 
+// ---- all kernels of an operator
+
+// Parameters, in this order: `pointers`, rows (CUDA only), columns, `scalars`, the strides of the
+// vectors, row and column strides of the matrices.
+struct RowOperator {
+  std::string entry;  // also the first part of the kernels' ids
+  std::vector<std::string> pointers;
+  std::vector<Binding> scalars;
+  RowTensors tensors;
+  int prefetch_bytes = 2048;
+};
+inline std::vector<Binding> row_bindings(const RowOperator& op, bool with_rows) {
+  std::vector<Binding> all;
+  for (const std::string& name : op.pointers) all.push_back(pointer(name));
+  if (with_rows) all.push_back(i64("rows", "M"));
+  all.push_back(i64("columns", "N"));
+  all.insert(all.end(), op.scalars.begin(), op.scalars.end());
+  for (const std::string& name : op.tensors.vectors)
+    all.push_back(i64(name + "_stride", name + ".stride0"));
+  for (const std::string& name : op.tensors.matrices) add_strides(all, name);
+  return all;
+}
+inline KernelDecl cuda_row_kernel(const RowOperator& op, Tier tier) {
+  const bool fixed = tier == Tier::kDeterministic;
+  KernelDecl kernel{
+      .id = op.entry + (fixed ? ".cuda.fixed" : ".cuda.row"),
+      .description = fixed ? "the same with a fixed number of threads a row; any strides and widths"
+                           : "a group of threads a row, in registers",
+      .backend = "cuda",
+      .tier = tier};
+  kernel.sources = {"cuda.cu"};
+  kernel.tunables = cuda_row_tunables(tier);
+  kernel.constraints = cuda_row_constraints();
+  kernel.requires_any = {{DeviceKind::kCuda, 80, 0}};
+  LaunchStep step{.entry = op.entry};
+  step.bindings = row_bindings(op, true);
+  step.grid[0] = cuda_row_grid();
+  step.block[0] = "BLOCK";
+  kernel.launch.steps = {step};
+  kernel.launch.guards = cuda_row_guards(op.tensors);
+  return kernel;
+}
+inline KernelDecl cpu_row_kernel(const RowOperator& op) {
+  KernelDecl kernel{.id = op.entry + ".cpu.row",
+                    .description = "row by row; the next row is read while one is written",
+                    .backend = "cpu",
+                    .tier = Tier::kDeterministic};
+  kernel.sources = {"cpu.cc"};
+  kernel.tunables = cpu_row_tunables(op.prefetch_bytes);
+  kernel.constraints = cpu_row_constraints();
+  LaunchStep step{.entry = op.entry};
+  step.bindings = row_bindings(op, false);
+  step.grid[0] = "M";
+  step.block[0] = cpu_row_grain();
+  kernel.launch.steps = {step};
+  kernel.launch.guards = cpu_row_guards(op.tensors);
+  return kernel;
+}
+// What row operators over "...M","N" share: kernels, tiers, priorities, one bound for all tiers.
+inline void complete(Operator& op, const RowOperator& rows, Bound bound) {
+  op.default_contract(Contract::kHighPrecision);
+  op.other_tiers = {Tier::kFast, Tier::kDeterministic};
+  op.signature.reduced_dims = {"N"};
+  op.signature.backend_priority = {"cuda", "cpu"};
+  op.tolerances = {.fast = bound, .high_precision = bound};
+  op.reference_source = "reference.cc";
+  op.kernels = {cuda_row_kernel(rows, Tier::kHighPrecision),
+                cuda_row_kernel(rows, Tier::kDeterministic), cpu_row_kernel(rows)};
+  op.data_contracts = {{"cuda",
+                        "fastest where rows start at 16-byte boundaries and columns are "
+                        "contiguous; any strides work"},
+                       {"cpu", "fastest where columns are contiguous; any strides work"}};
+}
+// Data T with weights of T, or of f32.
+inline std::vector<DTypeCombo> weighted_dtypes() {
+  return {{{"T", DType::kF32}, {"W", DType::kF32}},
+          {{"T", DType::kBF16}, {"W", DType::kBF16}},
+          {{"T", DType::kBF16}, {"W", DType::kF32}},
+          {{"T", DType::kF16}, {"W", DType::kF16}},
+          {{"T", DType::kF16}, {"W", DType::kF32}}};
+}
+inline std::vector<DTypeCombo> plain_dtypes() {
+  return {{{"T", DType::kF32}}, {{"T", DType::kBF16}}, {{"T", DType::kF16}}};
+}
+
 // ---- shapes
 
 inline constexpr unsigned kTestOnly = static_cast<unsigned>(CaseUse::kTest);
@@ -153,6 +238,22 @@ inline std::vector<Case> row_cases() {
   cases.push_back(shape(2048, 151936, kBuildAndBench));
   cases.push_back(shape(65536, 1000, kBenchOnly));
   cases.push_back(shape(131072, 128, kBenchOnly));
+  return cases;
+}
+
+// Few shapes, for operators whose kernels are those of others: every class of width once, and code
+// built ahead for one row and for many.
+inline std::vector<Case> few_row_cases() {
+  std::vector<Case> cases;
+  for (const auto& [m, n] : std::initializer_list<std::pair<std::int64_t, std::int64_t>>{
+           {3, 2}, {7, 33}, {9, 1000}, {3, 8200}, {2, 65537}}) {
+    cases.push_back(shape(m, n, kTestOnly));
+  }
+  cases.push_back(shape(1, 4096, kBuildAndBench));
+  cases.push_back(shape(512, 4096, kBenchOnly));
+  cases.push_back(shape(16384, 4096, kBuildAndBench));
+  cases.push_back(shape(8192, 8192, kBenchOnly));
+  cases.push_back(shape(65536, 1000, kBenchOnly));
   return cases;
 }
 

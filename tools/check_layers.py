@@ -75,8 +75,9 @@ def main():
         for needed in (f"{folder.name}.cc", "reference.cc", "README.md"):
             if not (here / needed).exists():
                 problems.append(f"ops/{folder}: {needed} is missing")
-        # Operators of a group may share parts of their declarations in a header of the group's folder.
+        # Operators may share parts of their declarations in headers of a group's folder.
         text = "".join(p.read_text() for p in list(here.glob("*.cc")) + list(here.parent.glob("*.hpp")))
+        text += "".join((ROOT / name).read_text() for name in re.findall(r'#include "(ops/[\w/]+\.hpp)"', text))
         for kernel in list(here.glob("*.cu")) + [p for p in [here / "cpu.cc"] if p.exists()]:
             if f'"{kernel.name}"' not in text:
                 problems.append(f"ops/{folder}/{kernel.name}: no kernel of the declaration uses it (dead kernel)")

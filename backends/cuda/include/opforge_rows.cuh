@@ -130,6 +130,36 @@ struct RowChunk {
       vectors[i] = load_items<V, Cache::kOnce>(row, RowShape<V>::column(from, i), fill);
     }
   }
+  OPFORGE_DEVICE void unpack(int i, float (&out)[RowShape<V>::kItems]) const {
+    vectors[i].unpack(out);
+  }
+};
+
+// The sum of two rows, in f32: what a RowView and a RowChunk are to one row.
+template <class V, class T>
+struct RowSumView {
+  using Index = typename RowShape<V>::Index;
+  RowView<V, const T> first, second;
+  Index columns, length;
+  OPFORGE_DEVICE RowSumView(const RowView<V, const T>& a, const RowView<V, const T>& b)
+      : first(a), second(b), columns(a.columns), length(a.length) {}
+};
+template <class V, class T>
+struct RowSumChunk {
+  RowChunk<V, T> first, second;
+
+  OPFORGE_DEVICE void load(const RowSumView<V, T>& row, typename RowShape<V>::Index from,
+                           float fill) {
+    first.load(row.first, from, fill);
+    second.load(row.second, from, 0.0f);
+  }
+  OPFORGE_DEVICE void unpack(int i, float (&out)[RowShape<V>::kItems]) const {
+    float other[RowShape<V>::kItems];
+    first.unpack(i, out);
+    second.unpack(i, other);
+#pragma unroll
+    for (int k = 0; k < RowShape<V>::kItems; ++k) out[k] += other[k];
+  }
 };
 
 // A thread's kItems accumulators, pairwise.
@@ -150,11 +180,10 @@ OPFORGE_DEVICE float sum_items(float (&items)[N]) {
 //   combine<LANES>(Partial)  of LANES lanes, each with its own; all lanes get the result
 // Partials of chunks are parked one in a lane and combined 32 at a time, so that rounding grows
 // with the logarithm of the length, not with the length.
-template <class V, class Statistics, class T>
-OPFORGE_DEVICE typename Statistics::Partial warp_statistics(Statistics& statistics,
-                                                            RowChunk<V, T>& chunk,
-                                                            const RowView<V, const T>& row,
-                                                            float fill) {
+// Chunk and Row: RowChunk and RowView, or RowSumChunk and RowSumView.
+template <class V, class Statistics, class Chunk, class Row>
+OPFORGE_DEVICE typename Statistics::Partial warp_statistics(Statistics& statistics, Chunk& chunk,
+                                                            const Row& row, float fill) {
   using Shape = RowShape<V>;
   if constexpr (!Shape::kLoops) {
     return statistics.chunk(chunk, row, 0);
@@ -203,14 +232,13 @@ struct RowMaxAbs {
     float max;
   };
   OPFORGE_DEVICE static Partial none() { return {0.0f}; }
-  template <class Row>
-  OPFORGE_DEVICE static Partial chunk(const RowChunk<V, typename V::T>& chunk, const Row&,
-                                      typename RowShape<V>::Index) {
+  template <class Chunk, class Row>
+  OPFORGE_DEVICE static Partial chunk(const Chunk& chunk, const Row&, typename RowShape<V>::Index) {
     float max = 0.0f;
 #pragma unroll
     for (int i = 0; i < RowShape<V>::kVectors; ++i) {
       float x[RowShape<V>::kItems];
-      chunk.vectors[i].unpack(x);
+      chunk.unpack(i, x);
 #pragma unroll
       for (int k = 0; k < RowShape<V>::kItems; ++k) max = nan_max(max, fabsf(x[k]));
     }
@@ -229,9 +257,8 @@ OPFORGE_DEVICE float inverse_power(float magnitude) {
   return __uint_as_float((e < 1 ? 253u : e > 253 ? 1u : 254u - e) << 23);
 }
 
-template <class V, class Statistics, class T>
-OPFORGE_DEVICE typename Statistics::Partial scaled_statistics(RowChunk<V, T>& chunk,
-                                                              const RowView<V, const T>& row,
+template <class V, class Statistics, class Chunk, class Row>
+OPFORGE_DEVICE typename Statistics::Partial scaled_statistics(Chunk& chunk, const Row& row,
                                                               float floor, float& scale) {
   using Shape = RowShape<V>;
   using Partial = typename Statistics::Partial;
@@ -241,7 +268,7 @@ OPFORGE_DEVICE typename Statistics::Partial scaled_statistics(RowChunk<V, T>& ch
   statistics.scale = scale = 1.0f;
   Partial all =
       group_statistics<V, Statistics>(warp_statistics<V>(statistics, chunk, row, 0.0f), scratch[0]);
-  if constexpr (!is_same<T, f16>::value) {
+  if constexpr (!is_same<typename V::T, f16>::value) {
     const bool poor = Statistics::poor(all, floor);
     if (Shape::kLanes < 32 ? __any_sync(~0u, poor) : poor) {
       RowMaxAbs<V> largest;

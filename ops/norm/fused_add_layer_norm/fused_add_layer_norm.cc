@@ -1,0 +1,37 @@
+// norm.fused_add_layer_norm: the declaration.
+#include "ops/row_kernels.hpp"
+
+namespace opforge {
+
+void fused_add_layer_norm_reference(ReferenceCall& call);
+
+Operator opforge_operator_norm_fused_add_layer_norm() {
+  Operator op;
+  op.description = "layer normalisation of x + residual, which also replaces the residual";
+  op.formula = "h = x + residual; y = (h - mean(h)) / sqrt(var(h) + eps) * w + b; residual = h";
+  op.signature.name = "norm.fused_add_layer_norm";
+  op.signature.tensors = {
+      {.name = "x", .dims = {"...M", "N"}, .dtype = "T"},
+      {.name = "residual", .dims = {"...M", "N"}, .dtype = "T", .access = Access::kUpdate},
+      {.name = "w", .dims = {"N"}, .dtype = "W"},
+      {.name = "b", .dims = {"N"}, .dtype = "W", .optional = true},
+      {.name = "y",
+       .dims = {"...M", "N"},
+       .dtype = "T",
+       .access = Access::kWrite,
+       .may_alias = {"x"}}};
+  op.signature.attributes = {
+      {.name = "eps", .type = AttrType::kFloat, .default_value = Value{1e-5}, .min = 0.0}};
+  op.signature.dtypes = rows::weighted_dtypes();
+  op.work = {"2 * M * N * T.itemsize + 2 * N * W.itemsize", "2 * M * N * T.itemsize", "10 * M * N"};
+  op.reference = &fused_add_layer_norm_reference;
+  const rows::RowOperator kernels{.entry = "fused_add_layer_norm",
+                                  .pointers = {"x", "residual", "w", "b", "y"},
+                                  .scalars = {rows::f32("eps", "eps")},
+                                  .tensors = {{"x", "residual", "y"}, {"w", "b"}}};
+  rows::complete(op, kernels, {.a = 0.5, .b = 36});  // derived in README.md
+  op.cases = rows::few_row_cases();
+  return op;
+}
+
+}  // namespace opforge
