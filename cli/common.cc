@@ -95,12 +95,23 @@ void set_body(CLI::App& command, std::function<Result<int>()> body) {
       g_exit = *result;
       return;
     }
-    fmt::print(stderr, "error: {}\n", result.error().message);
+    const Error& error = result.error();
+    if (errors_as_json()) {
+      const nlohmann::json json = {{"status", code_name(error.code)}, {"message", error.message}};
+      fmt::print(stderr, "{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else {
+      fmt::print(stderr, "error: {}\n", error.message);
+    }
     g_exit = exit_code(result.error());
   });
 }
 
 int last_exit() { return g_exit; }
+
+bool& errors_as_json() {
+  static bool flag = false;
+  return flag;
+}
 
 Result<ValueMap> parse_shape(std::string_view text) {
   ValueMap dims;

@@ -35,6 +35,8 @@ void add_common(CLI::App& command, Common& common);
 // Give a command its body; an Error is printed as "error: ..." on standard error and mapped to an exit code.
 void set_body(CLI::App& command, std::function<Result<int>()> body);
 int last_exit();
+// Print errors as {"status": ..., "message": ...} on one line of standard error.
+bool& errors_as_json();
 
 // "M=4096,N=1024" -> integers by symbol; several shapes are separated by ';' or by repeating the flag.
 Result<ValueMap> parse_shape(std::string_view text);

@@ -34,6 +34,8 @@ int main(int argc, char** argv) {
       "opforge"};
   app.set_version_flag("--version", OPFORGE_VERSION);
   app.require_subcommand(1);
+  // For programs that read the reason of a failure, such as the Python package.
+  app.add_flag("--errors-json", cli::errors_as_json(), "")->group("");
   app.get_formatter()->column_width(34);
   cli::add_doctor(app);
   cli::add_ops(app);

@@ -38,19 +38,29 @@ from .values import Unavailable
 __version__ = version()
 
 # What needs the forge (compilers, records), JSON or a framework is imported when it is asked for.
-_LATER = {}
+_LATER = {
+    "verify": "opforge.jobs",
+    "tune": "opforge.jobs",
+    "build": "opforge.jobs",
+    "bench": "opforge.jobs",
+    "inventory": "opforge.jobs",
+    "doctor": "opforge.jobs",
+}
+_MODULES = ("jobs", "pack", "program", "records", "torch")
 
 
 def __getattr__(name):
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"opforge.{name}")
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module 'opforge' has no attribute '{name}'")
-    from importlib import import_module
-
     value = getattr(import_module(module), name)
     globals()[name] = value
     return value
 
 
 def __dir__():
-    return sorted(set(globals()) | set(_LATER))
+    return sorted(set(globals()) | set(_LATER) | set(_MODULES))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .errors import Error
 from .records import Candidate, Coverage, CoverageRow, Explanation, TraceRecord
 
@@ -23,18 +25,18 @@ _CODES = {
 }
 
 
-def _records(trace):
+def _records(trace: Any) -> list[TraceRecord]:
     if hasattr(trace, "records"):
         return trace.records
     with open(trace, encoding="utf-8") as file:
         return [TraceRecord.from_json(line) for line in file if line.strip()]
 
 
-def _served(context, record):
+def _served(context: Any, record: TraceRecord) -> tuple[Candidate | None, str, str]:
     """The candidate that the context's packs have for the call, its grade, or why none."""
     by_name = {tensor["name"]: tensor for tensor in record.tensors}
     declared = [row[0] for row in context.operator(record.op).describe()["tensors"]]
-    rows = []
+    rows: list[tuple | None] = []
     for name in declared:
         tensor = by_name.get(name)
         if tensor is None:
@@ -50,8 +52,8 @@ def _served(context, record):
     return found.taken, found.grade, found.outcome
 
 
-def _row(context, key, calls, us):
-    record: TraceRecord = calls[0]
+def _row(context: Any, key: tuple, calls: list[TraceRecord], us: float) -> CoverageRow:
+    record = calls[0]
     taken: Candidate | None = None
     grade, reason = "", ""
     try:
@@ -74,7 +76,7 @@ def _row(context, key, calls, us):
     )
 
 
-def coverage_of(trace, context) -> Coverage:
+def coverage_of(trace: Any, context: Any) -> Coverage:
     """Coverage of a trace by the packs of a context."""
     groups: dict[tuple, list[TraceRecord]] = {}
     for record in _records(trace):

@@ -94,11 +94,6 @@ def seal():
     A call that would need a compile raises errors.CompilationSealed.
     """
     _core.seal()
-    import sys
-
-    forge = sys.modules.get("opforge._forge")
-    if forge is not None:
-        forge.seal()
 
 
 def is_sealed():
