@@ -74,6 +74,14 @@ foreach(folder ${backend_includes})
   cmake_path(GET backend FILENAME backend)
   install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_DATADIR}/opforge/backends/${backend})
 endforeach()
+# What DSL toolchains run and install.
+file(GLOB dsl_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/*/worker.py ${PROJECT_SOURCE_DIR}/backends/*/requirements*.txt)
+foreach(file ${dsl_files})
+  cmake_path(GET file PARENT_PATH folder)
+  cmake_path(GET folder FILENAME backend)
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/opforge/backends/${backend})
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/src/toolchain/opforge_worker.py DESTINATION ${CMAKE_INSTALL_DATADIR}/opforge/src/toolchain)
 # The wrapper round a reference is compiled with these.
 install(FILES ${PROJECT_SOURCE_DIR}/src/operator/reference.hpp ${PROJECT_SOURCE_DIR}/src/operator/value.hpp
         DESTINATION ${CMAKE_INSTALL_DATADIR}/opforge/src/operator)

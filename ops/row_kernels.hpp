@@ -90,6 +90,78 @@ inline std::vector<Guard> cuda_row_guards(const RowTensors& tensors) {
 }
 inline std::string cuda_row_grid() { return "ceil_div(M, BLOCK / THREADS)"; }
 
+// ---- Triton: one program a row, in one block of lanes or in a loop over blocks
+
+// LAYOUT 2: unit column strides, and everything a multiple of 16, so that accesses are vectors; 1:
+// unit column strides; 0: any strides.
+inline std::vector<Tunable> triton_row_tunables() {
+  return {{"LAYOUT", {0, 1, 2}, "", false, true},
+          {"BLOCK",
+           {128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768},
+           "N <= 32768 ? next_pow2(N) : 8192",
+           true,
+           false},
+          {"LOOP", {0, 1}, "N > BLOCK", true, false},
+          {"NUM_WARPS", {1, 2, 4, 8, 16}, "BLOCK * T.itemsize / 1024", true, false}};
+}
+// The kernel's parameters are the tensors, then `scalars`, then the strides that
+// triton_row_bindings() adds.
+inline std::vector<std::string> triton_row_options(const RowTensors& tensors) {
+  std::string divisible = "columns", ones;
+  for (const std::string& t : tensors.matrices) {
+    divisible += "," + t + "," + t + "_row_stride";
+    ones += (ones.empty() ? "" : ",") + t + "_column_stride";
+  }
+  for (const std::string& t : tensors.vectors) {
+    divisible += "," + t;
+    ones += "," + t + "_stride";
+  }
+  return {"num_warps=NUM_WARPS", "enable_fp_fusion=1", "divisible_by_16(LAYOUT == 2)=" + divisible,
+          "equal_to_1(LAYOUT >= 1)=" + ones};
+}
+inline std::vector<Binding> triton_row_bindings(const RowTensors& tensors,
+                                                const std::vector<Binding>& scalars) {
+  std::vector<Binding> all;
+  for (const auto* list : {&tensors.matrices, &tensors.vectors}) {
+    for (const std::string& t : *list) all.push_back(pointer(t));
+  }
+  all.push_back({.name = "columns", .type = ParamType::kI32, .value = "N", .tensor_map = {}});
+  all.insert(all.end(), scalars.begin(), scalars.end());
+  for (const std::string& t : tensors.matrices) add_strides(all, t);
+  for (const std::string& t : tensors.vectors) all.push_back(i64(t + "_stride", t + ".stride0"));
+  return all;
+}
+inline KernelDecl triton_row_kernel(const std::string& op, const RowTensors& tensors,
+                                    const std::vector<Binding>& scalars = {}) {
+  KernelDecl kernel{.id = op + ".triton.row",
+                    .description = "one program a row, in registers or in a loop over blocks",
+                    .backend = "triton",
+                    .tier = Tier::kHighPrecision};
+  kernel.sources = {"triton.py"};
+  kernel.tunables = triton_row_tunables();
+  kernel.requires_any = {{DeviceKind::kCuda, 80, 0}, {DeviceKind::kHip, 0, 0}};
+  kernel.options = triton_row_options(tensors);
+  LaunchStep step{.entry = op};
+  step.bindings = triton_row_bindings(tensors, scalars);
+  step.grid[0] = "M";
+  kernel.launch.steps = {step};
+  kernel.launch.guards = {{"LOOP == 1 || N <= BLOCK", "the row does not fit into a block of lanes"},
+                          {"M <= 2147483647", "more rows than a grid has blocks"},
+                          {"N <= 2147483647 - BLOCK", "columns are counted in 32 bits"}};
+  return kernel;
+}
+
+// Why a row operator has CUDA kernels beside its Triton one.
+inline LowLevelReason fixed_order_reason() {
+  return {ReasonKind::kMissingPrimitive,
+          "a reduction whose order stays the same whatever the tile and the number of warps",
+          {}};
+}
+inline LowLevelReason triton_gap_reason(std::string gap) {
+  return {ReasonKind::kPerformanceGap, std::move(gap),
+          "bench/results/h200/2026-11-30-peers-torch.json"};
+}
+
 // ---- CPU: every tunable leaves the bits alone
 
 inline std::vector<Tunable> cpu_row_tunables(int prefetch_bytes) {

@@ -179,8 +179,8 @@ Result<Cubin> read_cubin(std::string_view bytes) {
   const auto flags = elf.at<std::uint32_t>(0x30);
   Cubin cubin;
   // ABI 7 (toolkit 12) keeps the architecture in the lowest byte, ABI 8 (toolkit 13) in the next.
-  cubin.arch =
-      static_cast<int>(static_cast<std::uint8_t>(bytes[8]) >= 8 ? flags >> 8 & 0xff : flags & 0xff);
+  cubin.abi = static_cast<std::uint8_t>(bytes[8]);
+  cubin.arch = static_cast<int>(cubin.abi >= 8 ? flags >> 8 & 0xff : flags & 0xff);
   OPFORGE_ASSIGN(const auto sections, read_sections(bytes));
   OPFORGE_ASSIGN(const auto symbols, read_symbols(sections));
   BySymbol facts;
@@ -296,7 +296,7 @@ Status check_no_float_atomics(std::string_view ptx) {
       entry = next_word(line, name + 6);
     }
     // Several statements may share a line: inline assembly is wrapped in braces.
-    for (std::string statement : split(line, ';')) {
+    for (const std::string& statement : split(line, ';')) {
       std::string_view rest = trim(statement);
       while (rest.starts_with("{")) rest = trim(rest.substr(1));
       if (rest.starts_with("@"))

@@ -29,6 +29,7 @@ struct CubinKernel {
 
 struct Cubin {
   int arch = 0;                      // 90 for sm_90 and sm_90a
+  int abi = 0;                       // 7: toolkit 12, 8: toolkit 13
   std::vector<CubinKernel> kernels;  // by symbol
   const CubinKernel* find(std::string_view symbol) const;
 };
