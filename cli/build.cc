@@ -56,7 +56,7 @@ std::string report_text(const BuildReport& report, const BuildOptions& options) 
   Table sums({"operator", "target", "variants", "compile time"});
   for (const auto& [name, sum] : per) sums.row({name.first, name.second, std::to_string(sum.first), fmt::format("{:.1f} s", sum.second)});
   text += sums.text();
-  text += fmt::format("\ncompiled {}, loaded {}, skipped {}, failed {}; {} attested on this CPU, {} measured table entries\n", report.compiled,
+  text += fmt::format("\ncompiled {}, loaded {}, skipped {}, failed {}; {} attested here, {} measured table entries\n", report.compiled,
                       report.loaded, report.skipped, report.failed, report.attested, report.table_entries);
   if (report.written) {
     text += fmt::format("wrote {}: {} in {} code blobs, root {}, {}\n", options.output, human_bytes(double(report.pack.file_bytes)),

@@ -16,6 +16,7 @@ namespace opforge::cli {
 namespace {
 
 // The device of a call: the one named, else that of the backend, else the first GPU that the pack has code for, else the CPU.
+// An OpenCL device may be this CPU once more, so it has to be asked for.
 Result<DeviceInfo> choose_device(const SessionOptions& options, ArtifactSource& source, std::string_view op) {
   if (!options.device.empty()) return select_device(options.device);
   for (Launcher* launcher : all_launchers()) {
@@ -24,7 +25,7 @@ Result<DeviceInfo> choose_device(const SessionOptions& options, ArtifactSource& 
   if (!options.pack.empty() && options.backend.empty()) {
     if (auto section = source.section(op)) {
       for (const DeviceInfo& device : all_devices()) {
-        if (device.device.kind == DeviceKind::kCpu) continue;
+        if (device.device.kind == DeviceKind::kCpu || device.device.kind == DeviceKind::kOpenCl) continue;
         for (const Artifact& artifact : (*section)->artifacts) {
           const auto target = parse_target(artifact.variant.target);
           if (target && runs_on(*target, device, options.allow_ptx)) return device;
@@ -106,7 +107,8 @@ Result<const Signature*> Session::signature(std::string_view op) {
 Status Session::want(std::string_view op, const ValueMap& dims, const ValueMap& attributes, const DTypeCombo& dtypes) {
   if (development_ == nullptr) return {};
   std::vector<Target> targets;
-  for (const DeviceInfo& device : all_devices()) {
+  // For the device of the calls, and for the host, where the reference runs.
+  for (const DeviceInfo& device : {device_, detect_cpu()}) {
     for (Target& target : native_targets(device)) targets.push_back(std::move(target));
   }
   OPFORGE_TRY(development_->want(op, {dims, attributes, dtypes}, targets));

@@ -114,6 +114,31 @@ inline KernelDecl cuda_rows_kernel(const std::string& op, const std::vector<std:
   return kernel;
 }
 
+// LAYOUT 1: contiguous, eight elements a work-item; 0: any strides, an element a work-item.
+inline KernelDecl opencl_kernel(const std::string& op, const std::vector<std::string>& tensors, const std::vector<Binding>& extra) {
+  KernelDecl kernel;
+  kernel.id = op + ".opencl";
+  kernel.description = "vectors of eight over contiguous tensors, an element a work-item elsewhere";
+  kernel.backend = "opencl";
+  kernel.tier = Tier::kDeterministic;
+  kernel.sources = {"opencl.cl"};
+  kernel.tunables = {
+      {.name = "LAYOUT", .values = {0, 1}, .initial = "1", .specialisation = true},
+      {.name = "BLOCK", .values = {64, 256, 1024}, .initial = "LAYOUT == 0 ? 64 : 256"}};
+  kernel.constraints = {"LAYOUT == 1 || BLOCK == 64"};
+  kernel.launch.guards = {
+      {"LAYOUT < 1 || (" + all_of(tensors, "", ".stride1 == 1") + " && " + all_of(tensors, "", ".stride0 == N") + ")",
+       "a tensor is not contiguous"},
+      {"ceil_div(M * N, BLOCK) <= 2147483647", "more elements than a launch has work-groups for"}};
+  LaunchStep step;
+  step.entry = op;
+  step.bindings = bindings(tensors, extra);
+  step.grid[0] = "LAYOUT == 1 ? ceil_div(M * N, BLOCK * 8) : ceil_div(M * N, BLOCK)";
+  step.block[0] = "BLOCK";
+  kernel.launch.steps = {step};
+  return kernel;
+}
+
 // Every element by itself in one kernel of each backend: DETERMINISTIC is the only tier, and may be asked for as any.
 inline void complete(Operator& op, std::vector<KernelDecl> kernels, Bound bound) {
   op.signature.dtypes = float_dtypes();

@@ -36,7 +36,10 @@ Result<std::vector<Target>> targets_of(const BuildRequest& request) {
   };
   for (const std::string& name : request.targets) {
     if (name == "native") {
-      for (const DeviceInfo& device : all_devices()) add(native_targets(device).front());
+      for (const DeviceInfo& device : all_devices()) {
+        // An OpenCL device may be this CPU once more: its code is built when it is named.
+        if (device.device.kind != DeviceKind::kOpenCl) add(native_targets(device).front());
+      }
       continue;
     }
     OPFORGE_ASSIGN(Target target, parse_target(name));
@@ -216,21 +219,29 @@ class Builder {
   Status attest(std::size_t index, OperatorSection& section) {
     Job& job = jobs_[index];
     if (!request_.attest || request_.key == nullptr || job.kernel->backend == kReferenceBackend) return {};
-    static const DeviceInfo cpu = detect_cpu();
     OPFORGE_ASSIGN(Target target, parse_target(job.variant.target));
-    if (target.device != DeviceKind::kCpu) return {};
-    if (Support support = runs_on(target, cpu, false); !support) {
-      report_.rows[index].reason = "not attested here: " + support.reason();
+    // What runs here for certain: this CPU, and the OpenCL device whose driver compiled the code.
+    if (target.device != DeviceKind::kCpu && target.device != DeviceKind::kOpenCl) return {};
+    const std::vector<DeviceInfo> devices = find_device_api(target.device)->devices();
+    std::string why = "no such device is here";
+    const auto runs = [&](const DeviceInfo& each) {
+      const Support support = runs_on(target, each, false);
+      if (!support) why = support.reason();
+      return bool(support);
+    };
+    const auto device = std::find_if(devices.begin(), devices.end(), runs);
+    if (device == devices.end()) {
+      report_.rows[index].reason = "not attested here: " + why;
       return {};
     }
     if (request_.progress) request_.progress("proving " + job.row.variant, index + 1, jobs_.size());
-    OPFORGE_ASSIGN(Attestation attestation, attest_here(*job.op, job.built, cpu, *request_.store, *request_.key, request_.cancelled));
+    OPFORGE_ASSIGN(Attestation attestation, attest_here(*job.op, job.built, *device, *request_.store, *request_.key, request_.cancelled));
     if (!attestation.passed || attestation.tier < job.variant.tier) {
       ++report_.proofs_failed;
       report_.rows[index].reason = fmt::format("PROOF FAILED: claims {}, shown {}; see `opforge verify {}`", tier_name(job.variant.tier),
                                                attestation.passed ? tier_name(attestation.tier) : "nothing", job.op->signature.name);
     } else {
-      report_.rows[index].reason = fmt::format("attested {} on this CPU", tier_name(attestation.tier));
+      report_.rows[index].reason = fmt::format("attested {} on {}", tier_name(attestation.tier), device_name(device->device));
       ++report_.attested;
     }
     if (attestation.passed) section.attestations.push_back(std::move(attestation));

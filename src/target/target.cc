@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace opforge {
@@ -43,6 +44,23 @@ std::string device_text(const DeviceInfo& device) {
   if (device.device.kind == DeviceKind::kHip) what = fmt::format("gfx{:x}", device.arch);
   if (device.device.kind == DeviceKind::kCpu) what = "a CPU of level " + level_name(device.arch);
   return device.model.empty() ? what : what + " (" + device.model + ")";
+}
+
+constexpr std::string_view kOpenCl = "opencl:";
+
+// The platform of an OpenCL target or device: "pocl" of "opencl:pocl" and of "pocl: AMD EPYC".
+std::string_view platform_of(const Target& target) {
+  return std::string_view(target.name).substr(kOpenCl.size());
+}
+std::string_view platform_of(const DeviceInfo& device) {
+  const std::string_view model = device.model;
+  return model.substr(0, std::min(model.find(": "), model.size()));
+}
+
+bool is_platform(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
 }
 
 Support refuse(const Target& target, const DeviceInfo& device, std::string_view rule) {
@@ -92,6 +110,10 @@ Result<Target> parse_target(std::string_view name) {
     target.device = DeviceKind::kHip;
     return target;
   }
+  if (name.starts_with(kOpenCl) && is_platform(name.substr(kOpenCl.size()))) {
+    target.device = DeviceKind::kOpenCl;
+    return target;
+  }
   target.device = DeviceKind::kCuda;
   if (name.starts_with(kCubin) && parse_arch(name.substr(kCubin.size()), target)) return target;
   target.ptx = true;
@@ -100,7 +122,8 @@ Result<Target> parse_target(std::string_view name) {
               "unknown target '" + std::string(name) +
                   "'; the forms are x86-64, x86-64-v2, x86-64-v3, x86-64-v4, sm_<arch>[a] (as "
                   "sm_80, sm_90a), "
-                  "compute_<arch>[a] (PTX, as compute_80) and gfx<arch> (as gfx942)",
+                  "compute_<arch>[a] (PTX, as compute_80), gfx<arch> (as gfx942) and "
+                  "opencl:<platform> (as opencl:pocl)",
               "target");
 }
 
@@ -113,6 +136,10 @@ Support runs_on(const Target& target, const DeviceInfo& device, bool allow_ptx) 
     return device.arch == target.arch
                ? Support::yes()
                : refuse(target, device, "code objects run on exactly their own architecture");
+  }
+  if (target.device == DeviceKind::kOpenCl) {
+    if (platform_of(target) == platform_of(device)) return Support::yes();
+    return refuse(target, device, "OpenCL code runs on devices of its own platform");
   }
   if (device.arch >= target.arch) return Support::yes();
   return refuse(target, device, "CPU code runs on its own level or a higher one");
@@ -127,8 +154,11 @@ std::vector<Target> native_targets(const DeviceInfo& device) {
   } else if (device.device.kind == DeviceKind::kHip) {
     names.push_back(fmt::format("gfx{:x}", device.arch));
   } else if (device.device.kind == DeviceKind::kCpu) {
-    for (int level = device.arch; level >= 2; --level) names.push_back("x86-64-v" + std::to_string(level));
+    for (int level = device.arch; level >= 2; --level)
+      names.push_back("x86-64-v" + std::to_string(level));
     names.emplace_back("x86-64");
+  } else if (device.device.kind == DeviceKind::kOpenCl) {
+    names.push_back(std::string(kOpenCl) + std::string(platform_of(device)));
   }
   std::vector<Target> targets;
   for (const std::string& name : names) {

@@ -12,8 +12,8 @@
 
 namespace opforge {
 
-// "x86-64-v3", "x86-64-v4" (CPU); "sm_90a", "sm_80" (cubin); "compute_80" (PTX); "gfx942", "gfx90a" (hsaco); "reference"
-// code is built for the CPU baseline "x86-64".
+// "x86-64-v3" (CPU); "sm_90a", "sm_80" (cubin); "compute_80" (PTX); "gfx942", "gfx90a" (hsaco); "opencl:pocl" (devices of
+// the OpenCL platform that calls itself that). "reference" code is built for the CPU baseline "x86-64".
 struct Target {
   std::string name;
   DeviceKind device = DeviceKind::kCpu;
@@ -27,7 +27,7 @@ Result<Target> parse_target(std::string_view name);  // kInvalidArgument listing
 // What a device is; found at run time, or written down in tests. Never fails: unknown fields are 0 or empty.
 struct DeviceInfo {
   Device device;
-  std::string model;        // "NVIDIA H200", "AMD EPYC 9B14", ...
+  std::string model;        // "NVIDIA H200", "AMD EPYC 9B14"; OpenCL: platform first, "pocl: AMD EPYC"
   int arch = 0;             // 90 for compute capability 9.0; x86-64 level for a CPU
   int driver_version = 0;   // CUDA: 13000 for 13.0; 0 for a CPU
   std::int64_t sm_count = 0;         // CUDA: multiprocessors; CPU: cores that this process may use

@@ -13,6 +13,7 @@
 #include "artifact/store.hpp"
 #include "forge/catalogue.hpp"
 #include "forge/compile.hpp"
+#include "operator/languages.hpp"
 #include "operator/operator.hpp"
 #include "runtime/backends.hpp"
 #include "runtime/seal.hpp"
@@ -24,6 +25,10 @@ struct Cell {
   std::string op, backend;
   Tier tier;
   DTypeCombo dtypes;
+  // Kernels in the languages above C++ take a second or more to compile, each: of every such
+  // backend, the quick tests take one operator, with one dtype at its strictest tier; the others
+  // have a name that ends in "_long".
+  bool takes_long = false;
   std::string name() const;  // "norm_rms_norm_cpu_FAST_bf16": a test's name
 };
 inline void PrintTo(const Cell& cell, std::ostream* out) { *out << cell.name(); }
@@ -63,8 +68,8 @@ inline std::string dtypes_name(const DTypeCombo& combo) {
 }
 
 inline std::string Cell::name() const {
-  std::string out =
-      op + "_" + backend + "_" + std::string(tier_name(tier)) + "_" + dtypes_name(dtypes);
+  std::string out = op + "_" + backend + "_" + std::string(tier_name(tier)) + "_" +
+                    dtypes_name(dtypes) + (takes_long ? "_long" : "");
   std::replace_if(
       out.begin(), out.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return out;
@@ -93,6 +98,17 @@ inline std::vector<const KernelDecl*> kernels_of(const Cell& cell, bool* stand_i
 // Every operator x backend x tier that a kernel satisfies x dtypes.
 inline std::vector<Cell> all_cells() {
   std::vector<Cell> out;
+  std::map<std::string, const Operator*> first;  // of the backends in a language above C++
+  const auto takes_long = [&](const Operator& op, const Cell& cell) {
+    const auto kernels = kernels_of(cell);
+    if (language_level(*kernels.front(), {}) != kTileLevel) return false;
+    const bool chosen = first.try_emplace(cell.backend, &op).first->second == &op;
+    const bool strictest = std::none_of(kAllTiers.begin(), kAllTiers.end(), [&](Tier tier) {
+      return tier != cell.tier && satisfies(tier, cell.tier) &&
+             !kernels_of({cell.op, cell.backend, tier, cell.dtypes}).empty();
+    });
+    return !chosen || !strictest || cell.dtypes != op.signature.dtypes.front();
+  };
   for (const Operator* op : catalogue().all()) {
     std::set<std::string> backends;
     for (const KernelDecl& kernel : op->kernels) backends.insert(kernel.backend);
@@ -100,7 +116,9 @@ inline std::vector<Cell> all_cells() {
       for (const Tier tier : kAllTiers) {
         for (const DTypeCombo& dtypes : op->signature.dtypes) {
           Cell cell{op->signature.name, backend, tier, dtypes};
-          if (!kernels_of(cell).empty()) out.push_back(std::move(cell));
+          if (kernels_of(cell).empty()) continue;
+          cell.takes_long = takes_long(*op, cell);
+          out.push_back(std::move(cell));
         }
       }
     }
@@ -159,7 +177,7 @@ inline bool find_device(const Operator& op, const KernelDecl& kernel, const DTyp
     }
   }
   why = "no device here runs " + kernel.backend + " kernels";
-  for (const char* name : {"x86-64-v3", "sm_90a", "sm_80", "compute_80"}) {
+  for (const char* name : {"x86-64-v3", "sm_90a", "sm_80", "compute_80", "opencl:pocl"}) {
     const auto parsed = parse_target(name);
     if (parsed && compiles_for(op, kernel, dtypes, *parsed)) {
       target = *parsed;
