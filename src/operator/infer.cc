@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/text.hpp"
 #include "operator/expression.hpp"
@@ -14,6 +15,18 @@ bool is_plain_symbol(std::string_view dim) {
   return !dim.empty() && std::all_of(dim.begin(), dim.end(), [](char c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
   }) && !(dim[0] >= '0' && dim[0] <= '9');
+}
+
+// The symbol and the factor of "2*N"; an empty symbol for any other text.
+std::pair<std::string, std::int64_t> scaled_symbol(std::string_view dim) {
+  const auto star = dim.find('*');
+  if (star == std::string_view::npos) return {};
+  const std::string_view left = trim(dim.substr(0, star)), right = trim(dim.substr(star + 1));
+  std::int64_t factor = 0;
+  const auto [end, error] = std::from_chars(left.data(), left.data() + left.size(), factor);
+  if (error != std::errc{} || end != left.data() + left.size() || factor < 1) return {};
+  return is_plain_symbol(right) ? std::pair{std::string(right), factor}
+                                : std::pair<std::string, std::int64_t>{};
 }
 
 struct Known {
@@ -52,6 +65,8 @@ Status learn(const TensorArg& arg, const TensorView& view, Known& known) {
   }
   for (std::size_t i = first; i < arg.dims.size(); ++i, ++at) {
     if (is_plain_symbol(arg.dims[i])) known.symbols.emplace(arg.dims[i], dims[at]);
+    if (auto [symbol, factor] = scaled_symbol(arg.dims[i]); !symbol.empty())
+      known.symbols.emplace(std::move(symbol), dims[at] / factor);
   }
   if (is_dtype_variable(arg.dtype)) known.dtypes.emplace(arg.dtype, view.dtype);
   known.device = view.device;

@@ -32,6 +32,21 @@ TEST(Infer, OutputKeepsLeadingDimsAndDtype) {
   EXPECT_FALSE((*out)[1].present());
 }
 
+TEST(Infer, AMultipleOfASymbolTellsTheSymbol) {
+  Signature s = row_signature();
+  s.tensors = {{.name = "x", .dims = {"...M", "2*N"}, .dtype = "T"},
+               {.name = "y", .dims = {"...M", "N"}, .dtype = "T", .access = Access::kWrite}};
+  s.dtypes = {{{"T", DType::kF32}}};
+  const std::int64_t dims[] = {3, 10};
+  float data[30];
+  const TensorView tensors[] = {TensorView::contiguous(data, DType::kF32, dims),
+                                TensorView::absent()};
+  auto out = infer_outputs(s, tensors, {});
+  ASSERT_TRUE(out.has_value()) << out.error().message;
+  ASSERT_EQ((*out)[1].rank, 2);
+  EXPECT_EQ((*out)[1].dims[1], 5);
+}
+
 TEST(Infer, WhatDoesNotFollowIsNamed) {
   const TensorView none[] = {TensorView::absent(), TensorView::absent(), TensorView::absent()};
   auto out = infer_outputs(row_signature(), none, {});
