@@ -66,25 +66,28 @@ foreach(layer ${OPFORGE_RUNTIME_LAYERS} ${OPFORGE_FORGE_LAYERS})
 endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/generated/base/version.hpp DESTINATION include/opforge-forge/base)
 
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/ops DESTINATION ${CMAKE_INSTALL_DATADIR}/opforge
-        PATTERN "*_test.cc" EXCLUDE PATTERN "op.cmake" EXCLUDE)
-file(GLOB backend_includes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/*/include)
-foreach(folder ${backend_includes})
-  cmake_path(GET folder PARENT_PATH backend)
-  cmake_path(GET backend FILENAME backend)
-  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_DATADIR}/opforge/backends/${backend})
-endforeach()
-# What DSL toolchains run and install.
-file(GLOB dsl_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/*/worker.py ${PROJECT_SOURCE_DIR}/backends/*/requirements*.txt)
-foreach(file ${dsl_files})
-  cmake_path(GET file PARENT_PATH folder)
-  cmake_path(GET folder FILENAME backend)
-  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/opforge/backends/${backend})
-endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/src/toolchain/opforge_worker.py DESTINATION ${CMAKE_INSTALL_DATADIR}/opforge/src/toolchain)
-# The wrapper round a reference is compiled with these.
-install(FILES ${PROJECT_SOURCE_DIR}/src/operator/reference.hpp ${PROJECT_SOURCE_DIR}/src/operator/value.hpp
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/opforge/src/operator)
+# Sources that kernels are compiled from, for a tree whose program is <destination>/../../bin/opforge.
+function(opforge_install_sources destination)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/ops DESTINATION ${destination} ${ARGN} PATTERN "*_test.cc" EXCLUDE PATTERN "op.cmake" EXCLUDE)
+  file(GLOB backend_includes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/*/include)
+  foreach(folder ${backend_includes})
+    cmake_path(GET folder PARENT_PATH backend)
+    cmake_path(GET backend FILENAME backend)
+    install(DIRECTORY ${folder} DESTINATION ${destination}/backends/${backend} ${ARGN})
+  endforeach()
+  # What DSL toolchains run and install.
+  file(GLOB dsl_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/*/worker.py ${PROJECT_SOURCE_DIR}/backends/*/requirements*.txt)
+  foreach(file ${dsl_files})
+    cmake_path(GET file PARENT_PATH folder)
+    cmake_path(GET folder FILENAME backend)
+    install(FILES ${file} DESTINATION ${destination}/backends/${backend} ${ARGN})
+  endforeach()
+  install(FILES ${PROJECT_SOURCE_DIR}/src/toolchain/opforge_worker.py DESTINATION ${destination}/src/toolchain ${ARGN})
+  # The wrapper round a reference is compiled with these.
+  install(FILES ${PROJECT_SOURCE_DIR}/src/operator/reference.hpp ${PROJECT_SOURCE_DIR}/src/operator/value.hpp
+          DESTINATION ${destination}/src/operator ${ARGN})
+endfunction()
+opforge_install_sources(${CMAKE_INSTALL_DATADIR}/opforge)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/opforgeConfig.cmake.in ${PROJECT_BINARY_DIR}/opforgeConfig.cmake
   INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_DATADIR)
@@ -102,4 +105,9 @@ if(OPFORGE_PORTABLE)
     string(REGEX REPLACE "(\\.so\\.[0-9]+).*" "\\1" name "${real_name}")
     file(INSTALL "${real}" DESTINATION "${CMAKE_INSTALL_PREFIX}/lib" RENAME "${name}")
   ]])
+endif()
+
+# What a wheel carries (the component that pip's build installs).
+if(OPFORGE_WITH_PYTHON)
+  opforge_install_python()
 endif()

@@ -104,6 +104,8 @@ void bind_process(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   using namespace opforge::python;
+  // Operators live as long as what registered them with a framework: to the end of the process.
+  nb::set_leak_warnings(false);
   m.doc() = "The C functions of libopforge for Python; use the package opforge.";
   bind_context(m);
   bind_operator(m);

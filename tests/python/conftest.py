@@ -64,3 +64,21 @@ def run_python():
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def torch_context(tmp_path_factory):
+    """The operators that PyTorch tests use, built here: only where PyTorch is installed."""
+    import opforge
+
+    wanted = ["activation.gelu", "activation.silu_and_mul", "elementwise.scale",
+              "norm.fused_add_rms_norm", "norm.layer_norm", "norm.rms_norm", "reduction.softmax"]
+    path = tmp_path_factory.mktemp("pack") / "torch.ofpack"
+    there = {row["name"] for row in opforge.inventory()["operators"]}
+    wanted += [f"{name}_backward" for name in wanted if f"{name}_backward" in there]
+    report = opforge.build(wanted, output=path, from_cases=True, dtype="f32", backend="cpu",
+                           records=False)
+    assert report.ok, report.text
+    context = opforge.Context()
+    opforge.load_pack(path, context=context)
+    return context
