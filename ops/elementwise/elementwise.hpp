@@ -114,28 +114,38 @@ inline KernelDecl cuda_rows_kernel(const std::string& op, const std::vector<std:
   return kernel;
 }
 
-// LAYOUT 1: contiguous, eight elements a work-item; 0: any strides, an element a work-item.
+// A work-item has eight elements. LAYOUT 1: contiguous; 0: any strides. `extra` follows the strides.
 inline KernelDecl opencl_kernel(const std::string& op, const std::vector<std::string>& tensors, const std::vector<Binding>& extra) {
   KernelDecl kernel;
   kernel.id = op + ".opencl";
-  kernel.description = "vectors of eight over contiguous tensors, an element a work-item elsewhere";
+  kernel.description = "vectors of eight over contiguous tensors, eight elements a work-item elsewhere";
   kernel.backend = "opencl";
   kernel.tier = Tier::kDeterministic;
   kernel.sources = {"opencl.cl"};
   kernel.tunables = {
       {.name = "LAYOUT", .values = {0, 1}, .initial = "1", .specialisation = true},
-      {.name = "BLOCK", .values = {64, 256, 1024}, .initial = "LAYOUT == 0 ? 64 : 256"}};
-  kernel.constraints = {"LAYOUT == 1 || BLOCK == 64"};
+      {.name = "BLOCK", .values = {64, 256, 1024}, .initial = "256"}};
+  kernel.constraints = {"LAYOUT > 0 || BLOCK == 256"};
   kernel.launch.guards = {
       {"LAYOUT < 1 || (" + all_of(tensors, "", ".stride1 == 1") + " && " + all_of(tensors, "", ".stride0 == N") + ")",
        "a tensor is not contiguous"},
-      {"ceil_div(M * N, BLOCK) <= 2147483647", "more elements than a launch has work-groups for"}};
+      {"ceil_div(M * N, BLOCK * 8) <= 2147483647", "more elements than a launch has work-groups for"}};
   LaunchStep step;
   step.entry = op;
   step.bindings = bindings(tensors, extra);
-  step.grid[0] = "LAYOUT == 1 ? ceil_div(M * N, BLOCK * 8) : ceil_div(M * N, BLOCK)";
+  step.grid[0] = "ceil_div(M * N, BLOCK * 8)";
   step.block[0] = "BLOCK";
   kernel.launch.steps = {step};
+  return kernel;
+}
+
+// For rows of different lengths. LAYOUT 2: contiguous columns, in rows of whole vectors.
+inline KernelDecl opencl_rows_kernel(const std::string& op, const std::vector<std::string>& tensors, const std::vector<Binding>& extra) {
+  KernelDecl kernel = opencl_kernel(op, tensors, extra);
+  kernel.description = "vectors of eight in rows, eight elements a work-item elsewhere";
+  kernel.tunables[0] = {.name = "LAYOUT", .values = {0, 2}, .initial = "2", .specialisation = true};
+  kernel.launch.guards.front() = {"LAYOUT < 1 || (" + all_of(tensors, "", ".stride1 == 1") + " && N % 8 == 0)",
+                                  "a last dim is not contiguous, or no multiple of 8"};
   return kernel;
 }
 
@@ -148,7 +158,8 @@ inline void complete(Operator& op, std::vector<KernelDecl> kernels, Bound bound)
   op.reference_source = "reference.cc";
   op.kernels = std::move(kernels);
   op.data_contracts = {{"cpu", "any strides; contiguous tensors or rows use vectors"},
-                       {"cuda", "any strides; tensors or rows aligned to 16 bytes use vectors"}};
+                       {"cuda", "any strides; tensors or rows aligned to 16 bytes use vectors"},
+                       {"opencl", "any strides; contiguous tensors, or rows of a multiple of 8, use vectors"}};
 }
 
 // `large_built`: code for streams that no cache holds is built ahead too (twice the variants, most of a suite's time).

@@ -29,7 +29,8 @@ Operator opforge_operator_activation_gelu() {
   op.reference = gelu_reference;
   elementwise::complete(
       op,
-      {elementwise::cpu_kernel("gelu", tensors, {}), elementwise::cuda_kernel("gelu", tensors, {})},
+      {elementwise::cpu_kernel("gelu", tensors, {}), elementwise::cuda_kernel("gelu", tensors, {}),
+       elementwise::opencl_kernel("gelu", tensors, {})},
       {.a = 0.5, .b = 10});  // derived in README.md
   op.cases = elementwise::cases(false);
   return op;

@@ -20,7 +20,8 @@ Operator opforge_operator_activation_silu_and_mul() {
   op.reference = silu_and_mul_reference;
   elementwise::complete(op,
                         {elementwise::cpu_rows_kernel("silu_and_mul", tensors, {}),
-                         elementwise::cuda_rows_kernel("silu_and_mul", tensors, {})},
+                         elementwise::cuda_rows_kernel("silu_and_mul", tensors, {}),
+                         elementwise::opencl_rows_kernel("silu_and_mul", tensors, {})},
                         {.a = 0.5, .b = 6});  // derived in README.md
   op.cases = elementwise::cases();
   return op;

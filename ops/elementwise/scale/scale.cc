@@ -21,11 +21,13 @@ Operator opforge_operator_elementwise_scale() {
   op.work = {.bytes_read = "M * N * T.itemsize", .bytes_written = "M * N * T.itemsize", .flops = "M * N"};
   op.reference = scale_reference;
   op.reference_source = "reference.cc";
-  op.kernels = {elementwise::cpu_kernel("scale", tensors, extra), elementwise::cuda_kernel("scale", tensors, extra)};
+  op.kernels = {elementwise::cpu_kernel("scale", tensors, extra), elementwise::cuda_kernel("scale", tensors, extra),
+                elementwise::opencl_kernel("scale", tensors, extra)};
   op.cases = elementwise::cases();
   for (Case& each : op.cases) each.attributes["alpha"] = 0.75;
   op.data_contracts = {{"cpu", "any strides; contiguous tensors are one stream"},
-                       {"cuda", "any strides; contiguous tensors aligned to 16 bytes use vectors"}};
+                       {"cuda", "any strides; contiguous tensors aligned to 16 bytes use vectors"},
+                       {"opencl", "any strides; contiguous tensors use vectors"}};
   return op;
 }
 

@@ -21,10 +21,12 @@ Operator opforge_operator_elementwise_vector_add() {
   op.work = {.bytes_read = "2 * M * N * T.itemsize", .bytes_written = "M * N * T.itemsize", .flops = "M * N"};
   op.reference = vector_add_reference;
   op.reference_source = "reference.cc";
-  op.kernels = {elementwise::cpu_kernel("vector_add", tensors, {}), elementwise::cuda_kernel("vector_add", tensors, {})};
+  op.kernels = {elementwise::cpu_kernel("vector_add", tensors, {}), elementwise::cuda_kernel("vector_add", tensors, {}),
+                elementwise::opencl_kernel("vector_add", tensors, {})};
   op.cases = elementwise::cases();
   op.data_contracts = {{"cpu", "any strides; contiguous tensors are one stream"},
-                       {"cuda", "any strides; contiguous tensors aligned to 16 bytes use vectors"}};
+                       {"cuda", "any strides; contiguous tensors aligned to 16 bytes use vectors"},
+                       {"opencl", "any strides; contiguous tensors use vectors"}};
   return op;
 }
 
