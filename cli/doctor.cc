@@ -3,9 +3,11 @@
 
 #include "artifact/keys.hpp"
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "cli/commands.hpp"
 #include "cli/common.hpp"
 #include "runtime/backends.hpp"
+#include "toolchain/install.hpp"
 #include "toolchain/source.hpp"
 #include "toolchain/toolchain.hpp"
 
@@ -85,14 +87,46 @@ Result<int> run_doctor(const Common& common) {
   return finish(common, text, json);
 }
 
+// One after the other: each has a pip of its own at work.
+Result<int> run_install(const Common& common, const std::vector<std::string>& names, bool again) {
+  nlohmann::json json = nlohmann::json::array();
+  std::string text;
+  int failures = 0;
+  for (const std::string& name : names) {
+    InstallOptions options;
+    options.again = again;
+    options.cancelled = interrupted;
+    options.progress = [&](std::string_view line) { fmt::print(stderr, "{}: {}\n", name, line); };
+    bool made = false;
+    const auto folder = install_environment(name, options, &made);
+    if (!folder && folder.error().code == Code::kCancelled) return fail(folder.error());
+    failures += folder ? 0 : 1;
+    text += folder ? fmt::format("{:<12} {} {}\n", name, made ? "installed in" : "is in", folder->string())
+                   : fmt::format("{:<12} failed: {}\n", name, folder.error().message);
+    json.push_back({{"name", name},
+                    {"installed", bool(folder)},
+                    {"made", made},
+                    {"folder", folder ? folder->string() : ""},
+                    {"reason", folder ? "" : folder.error().message}});
+  }
+  OPFORGE_TRY(finish(common, text, {{"install", json}}));
+  return failures == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 void add_doctor(CLI::App& app) {
   auto common = std::make_shared<Common>();
+  auto names = std::make_shared<std::vector<std::string>>();
+  auto again = std::make_shared<bool>(false);
   CLI::App* doctor = app.add_subcommand(
       "doctor", "What this machine can do, what is missing, how to get it, and where drivers were looked for");
   add_common(*doctor, *common);
-  set_body(*doctor, [common] { return run_doctor(*common); });
+  doctor->add_option("--install", *names,
+                     "Make the pinned environments of these toolchains (an unknown name lists them), as triton,cuda")
+      ->delimiter(',');
+  doctor->add_flag("--again", *again, "with --install: make them anew where they exist already");
+  set_body(*doctor, [=] { return names->empty() ? run_doctor(*common) : run_install(*common, *names, *again); });
 }
 
 }  // namespace opforge::cli

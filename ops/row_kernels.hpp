@@ -128,7 +128,9 @@ inline std::vector<Binding> triton_row_bindings(const RowTensors& tensors,
   all.push_back({.name = "columns", .type = ParamType::kI32, .value = "N", .tensor_map = {}});
   all.insert(all.end(), scalars.begin(), scalars.end());
   for (const std::string& t : tensors.matrices) add_strides(all, t);
-  for (const std::string& t : tensors.vectors) all.push_back(i64(t + "_stride", t + ".stride0"));
+  // An absent vector fits every layout.
+  for (const std::string& t : tensors.vectors)
+    all.push_back(i64(t + "_stride", t + ".present ? " + t + ".stride0 : 1"));
   return all;
 }
 inline KernelDecl triton_row_kernel(const std::string& op, const RowTensors& tensors,
@@ -199,6 +201,7 @@ struct RowOperator {
   std::vector<Binding> scalars;
   RowTensors tensors;
   int prefetch_bytes = 2048;
+  std::string triton_gap;  // it has a Triton kernel too, which is slower by this much
 };
 inline std::vector<Binding> row_bindings(const RowOperator& op, bool with_rows) {
   std::vector<Binding> all;
@@ -257,6 +260,11 @@ inline void complete(Operator& op, const RowOperator& rows, Bound bound) {
   op.reference_source = "reference.cc";
   op.kernels = {cuda_row_kernel(rows, Tier::kHighPrecision),
                 cuda_row_kernel(rows, Tier::kDeterministic), cpu_row_kernel(rows)};
+  if (!rows.triton_gap.empty()) {
+    op.kernels[0].reason = triton_gap_reason(rows.triton_gap);
+    op.kernels[1].reason = fixed_order_reason();
+    op.kernels.push_back(triton_row_kernel(rows.entry, rows.tensors, rows.scalars));
+  }
   op.data_contracts = {{"cuda",
                         "fastest where rows start at 16-byte boundaries and columns are "
                         "contiguous; any strides work"},

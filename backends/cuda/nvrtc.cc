@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "toolchain/source.hpp"
+#include "toolchain/venv.hpp"
 
 namespace opforge::cu {
 namespace {
@@ -41,6 +42,7 @@ void add_packages(const Path& root, std::vector<Path>& packages) {
 std::vector<Path> python_packages() {
   std::vector<Path> packages;
   if (const std::string venv = variable("VIRTUAL_ENV"); !venv.empty()) add_packages(venv, packages);
+  if (const Path own = venv_folder("cuda"); !own.empty()) add_packages(own, packages);
   if (const std::string home = variable("HOME"); !home.empty())
     add_packages(Path(home) / ".local", packages);
   for (const char* root : {"/usr/local", "/usr"}) add_packages(root, packages);

@@ -21,7 +21,8 @@ struct NvrtcPlaces {
   std::vector<Path> includes;          // folders with cuda_fp16.h
 };
 // OPFORGE_NVRTC (a library) and OPFORGE_CUDA_INCLUDE (a folder) alone where they are set. Else
-// CUDA_HOME and CUDA_PATH, the loader's own search, /usr/local/cuda, and the packages that pip
+// CUDA_HOME and CUDA_PATH, the loader's own search, /usr/local/cuda, the environment that `opforge
+// doctor --install` makes, and the packages that pip
 // installs (of VIRTUAL_ENV, the user, the system).
 NvrtcPlaces nvrtc_places();
 
@@ -88,7 +89,7 @@ bool is_toolkit_header(std::string_view name);
 
 // How to get NVRTC where there is none.
 inline constexpr std::string_view kHowToGetNvrtc =
-    "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc nvidia-cuda-runtime`, or name the "
+    "install the CUDA toolkit, or run `opforge doctor --install cuda`, or name the "
     "library in OPFORGE_NVRTC "
     "and the folder of cuda_fp16.h in OPFORGE_CUDA_INCLUDE";
 

@@ -105,7 +105,7 @@ TEST_F(CudaToolchainTest, AbsentCompilerSaysHowToGetIt) {
   const Support support = absent.available();
   ASSERT_FALSE(support);
   EXPECT_TRUE(mentions(support.reason(),
-                       {"/no/such/libnvrtc.so", "pip install nvidia-cuda-nvrtc", "OPFORGE_NVRTC"}));
+                       {"/no/such/libnvrtc.so", "opforge doctor --install cuda", "OPFORGE_NVRTC"}));
   EXPECT_EQ(absent.stamp().error().code, Code::kToolchain);
 }
 
@@ -250,7 +250,7 @@ TEST_F(CudaToolchainTest, ToolkitHeadersCountWhenTheyAreUsed) {
   EXPECT_NE(here.code_key, there.code_key);
   CudaToolchain without({places.libraries, {"/no/such/include"}});
   EXPECT_TRUE(mentions(code_key(without, there).error().message,
-                       {"cuda_fp16.h", "/no/such/include", "pip install"}));
+                       {"cuda_fp16.h", "/no/such/include", "--install cuda"}));
 }
 
 TEST_F(CudaToolchainTest, SameCompilerThroughASymlink) {

@@ -1,5 +1,6 @@
 // activation.gelu: the declaration.
 #include "ops/elementwise/elementwise.hpp"
+#include "ops/elementwise/elementwise_triton.hpp"
 
 namespace opforge {
 
@@ -27,11 +28,12 @@ Operator opforge_operator_activation_gelu() {
              .bytes_written = "M * N * T.itemsize",
              .flops = "30 * M * N"};
   op.reference = gelu_reference;
-  elementwise::complete(
-      op,
-      {elementwise::cpu_kernel("gelu", tensors, {}), elementwise::cuda_kernel("gelu", tensors, {}),
-       elementwise::opencl_kernel("gelu", tensors, {})},
-      {.a = 0.5, .b = 10});  // derived in README.md
+  elementwise::complete(op,
+                        {elementwise::cpu_kernel("gelu", tensors, {}),
+                         elementwise::beside_triton(elementwise::cuda_kernel("gelu", tensors, {})),
+                         elementwise::opencl_kernel("gelu", tensors, {}),
+                         elementwise::triton_kernel("gelu", tensors, {})},
+                        {.a = 0.5, .b = 10});  // derived in README.md
   op.cases = elementwise::cases(false);
   return op;
 }

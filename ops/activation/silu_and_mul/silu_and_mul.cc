@@ -1,5 +1,6 @@
 // activation.silu_and_mul: the declaration.
 #include "ops/elementwise/elementwise.hpp"
+#include "ops/elementwise/elementwise_triton.hpp"
 
 namespace opforge {
 
@@ -18,11 +19,13 @@ Operator opforge_operator_activation_silu_and_mul() {
              .bytes_written = "M * N * T.itemsize",
              .flops = "12 * M * N"};
   op.reference = silu_and_mul_reference;
-  elementwise::complete(op,
-                        {elementwise::cpu_rows_kernel("silu_and_mul", tensors, {}),
-                         elementwise::cuda_rows_kernel("silu_and_mul", tensors, {}),
-                         elementwise::opencl_rows_kernel("silu_and_mul", tensors, {})},
-                        {.a = 0.5, .b = 6});  // derived in README.md
+  elementwise::complete(
+      op,
+      {elementwise::cpu_rows_kernel("silu_and_mul", tensors, {}),
+       elementwise::beside_triton(elementwise::cuda_rows_kernel("silu_and_mul", tensors, {})),
+       elementwise::opencl_rows_kernel("silu_and_mul", tensors, {}),
+       elementwise::triton_rows_kernel("silu_and_mul", tensors, {})},
+      {.a = 0.5, .b = 6});  // derived in README.md
   op.cases = elementwise::cases();
   return op;
 }

@@ -1,4 +1,5 @@
-#include "../elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/elementwise/elementwise_triton.hpp"
 
 namespace opforge {
 
@@ -21,8 +22,8 @@ Operator opforge_operator_elementwise_scale() {
   op.work = {.bytes_read = "M * N * T.itemsize", .bytes_written = "M * N * T.itemsize", .flops = "M * N"};
   op.reference = scale_reference;
   op.reference_source = "reference.cc";
-  op.kernels = {elementwise::cpu_kernel("scale", tensors, extra), elementwise::cuda_kernel("scale", tensors, extra),
-                elementwise::opencl_kernel("scale", tensors, extra)};
+  op.kernels = {elementwise::cpu_kernel("scale", tensors, extra), elementwise::beside_triton(elementwise::cuda_kernel("scale", tensors, extra)),
+                elementwise::opencl_kernel("scale", tensors, extra), elementwise::triton_kernel("scale", tensors, extra)};
   op.cases = elementwise::cases();
   for (Case& each : op.cases) each.attributes["alpha"] = 0.75;
   op.data_contracts = {{"cpu", "any strides; contiguous tensors are one stream"},

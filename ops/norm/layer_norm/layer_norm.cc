@@ -35,6 +35,11 @@ KernelDecl cuda_kernel(std::string id, std::string description, Tier tier) {
   step.block[0] = "BLOCK";
   kernel.launch.steps = {step};
   kernel.launch.guards = rows::cuda_row_guards(kTensors);
+  kernel.reason =
+      tier == Tier::kDeterministic
+          ? rows::fixed_order_reason()
+          : rows::triton_gap_reason(
+                "16384 x 4096 bf16: 77 us, Triton code of torch.compile on the same machine 93 us");
   return kernel;
 }
 
@@ -84,8 +89,7 @@ Operator opforge_operator_norm_layer_norm() {
   op.signature.backend_priority = {"cuda", "cpu"};
   op.tolerances = {.fast = {.a = 0.5, .b = 32},
                    .high_precision = {.a = 0.5, .b = 32}};  // derived in README.md
-  op.work = {"M * N * T.itemsize + 2 * N * W.itemsize", "M * N * T.itemsize",
-             "8 * M * N"};
+  op.work = {"M * N * T.itemsize + 2 * N * W.itemsize", "M * N * T.itemsize", "8 * M * N"};
   op.reference = &layer_norm_reference;
   op.reference_source = "reference.cc";
   op.kernels = {cuda_kernel("layer_norm.cuda.row", "a group of threads a row, in registers",
@@ -93,6 +97,10 @@ Operator opforge_operator_norm_layer_norm() {
                 cuda_kernel("layer_norm.cuda.fixed",
                             "the same with a fixed number of threads a row; any strides and widths",
                             Tier::kDeterministic),
+                rows::triton_row_kernel(
+                    "layer_norm", kTensors,
+                    {rows::f32("eps", "eps"),
+                     {.name = "has_bias", .type = ParamType::kI32, .value = "b.present"}}),
                 cpu_kernel()};
   op.cases = layer_norm_cases();
   op.data_contracts = {{"cuda",

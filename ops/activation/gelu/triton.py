@@ -1,0 +1,17 @@
+"""activation.gelu in Triton: a block of elements a program."""
+import triton
+import triton.language as tl
+
+from opforge_triton import element_offset, gelu_erf, gelu_tanh
+
+
+@triton.jit
+def gelu(x, y, elements, columns, x_row, x_column, y_row, y_column, BLOCK: tl.constexpr, LAYOUT: tl.constexpr, form: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    keep = at < elements
+    v = tl.load(x + element_offset(at, columns, x_row, x_column, LAYOUT), mask=keep).to(tl.float32)
+    if form == "erf":
+        out = gelu_erf(v)
+    else:
+        out = gelu_tanh(v)
+    tl.store(y + element_offset(at, columns, y_row, y_column, LAYOUT), out.to(y.dtype.element_ty), mask=keep)
