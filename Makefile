@@ -5,7 +5,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
-.PHONY: demo test test-all test-core test-asan test-tsan build venv packages lint portable bench clean
+.PHONY: demo test test-all test-core test-asan test-tsan build venv venv-torch packages lint portable bench clean
 
 packages:
 	@tools/install_packages.sh
@@ -13,6 +13,10 @@ packages:
 # Makes build/venv where the packages can be had; CMake leaves the Python package out where not.
 venv: packages
 	@tools/python/setup_venv.sh build
+
+# PyTorch for its tests on the CPU (1.4 GB); without it they are skipped by name.
+venv-torch: venv
+	@tools/python/setup_torch.sh build
 
 build: venv
 	@test -f build/build.ninja -a ! build/venv/.ready -nt build/build.ninja || cmake --preset dev >/dev/null

@@ -45,6 +45,7 @@ _LATER = {
     "bench": "opforge.jobs",
     "inventory": "opforge.jobs",
     "doctor": "opforge.jobs",
+    "optimize": "opforge.torch",
 }
 _MODULES = ("jobs", "pack", "program", "records", "torch")
 
