@@ -46,7 +46,7 @@ constexpr std::uint32_t kSectionSymbols = 2, kSectionNoBits = 8;
 // bytes).
 constexpr std::uint8_t kFormatSized = 4;
 constexpr std::uint8_t kRequiredBlock = 0x10, kFrameSize = 0x11, kKernelParam = 0x17,
-                       kRegisterCount = 0x2f;
+                       kRegisterCount = 0x2f, kTileParam = 0x45;
 // From sm_90 on, the system keeps this much of each block's shared memory, and counts it in
 // .nv.shared.<kernel>.
 constexpr std::int64_t kReservedShared = 1024;
@@ -142,6 +142,9 @@ Status read_kernel_info(std::string_view info, CubinKernel& kernel) {
       // {index, ordinal:16, offset:16, flags:18 | size:14}
       params[bytes.at<std::uint16_t>(4)] = {bytes.at<std::uint16_t>(6),
                                             bytes.at<std::uint32_t>(8) >> 18};
+    } else if (attribute == kTileParam && payload.size() >= 12) {
+      // Of kernels that the tile assembler makes: {index, ordinal:16, offset:16, size:16, flags:16}
+      params[bytes.at<std::uint16_t>(4)] = {bytes.at<std::uint16_t>(6), bytes.at<std::uint16_t>(8)};
     } else if (attribute == kRequiredBlock && payload.size() >= 12) {
       for (std::size_t i = 0; i < 3; ++i) kernel.required_block[i] = bytes.at<std::uint32_t>(4 * i);
     }

@@ -32,6 +32,31 @@ KernelDecl cuda_kernel(std::string id, std::string description, Tier tier) {
   return kernel;
 }
 
+// Rows of up to 8,192 in one tile; LAYOUT 1: rows at multiples of 16 bytes.
+KernelDecl cutile_kernel() {
+  KernelDecl kernel{.id = "softmax.cutile.row",
+                    .description = "one block a row, in one tile or in three passes over tiles",
+                    .backend = "cutile",
+                    .tier = Tier::kHighPrecision};
+  kernel.sources = {"cutile.py"};
+  kernel.tunables = {{"LAYOUT", {0, 1}, "", false, true},
+                     {"TILE",
+                      {128, 256, 512, 1024, 2048, 4096, 8192},
+                      "N <= 8192 ? next_pow2(N) : 4096",
+                      true,
+                      false},
+                     {"LOOP", {0, 1}, "N > TILE", true, false}};
+  kernel.requires_any = {{DeviceKind::kCuda, 80, 0}};
+  kernel.options = {"vectors(LAYOUT == 1)=x,y"};
+  LaunchStep step{.entry = "softmax"};
+  step.bindings = {rows::pointer("x"), rows::pointer("y")};
+  step.grid[0] = "M";
+  kernel.launch.steps = {step};
+  kernel.launch.guards = {{"LOOP == 1 || N <= TILE", "the row does not fit into a tile"},
+                          {"M <= 2147483647", "more rows than a grid has blocks"}};
+  return kernel;
+}
+
 KernelDecl cpu_kernel() {
   KernelDecl kernel{
       .id = "softmax.cpu.row",
@@ -78,7 +103,7 @@ Operator opforge_operator_reduction_softmax() {
                 cuda_kernel("softmax.cuda.fixed",
                             "the same with a fixed number of threads a row; any strides and widths",
                             Tier::kDeterministic),
-                rows::triton_row_kernel("softmax", kTensors), cpu_kernel()};
+                rows::triton_row_kernel("softmax", kTensors), cutile_kernel(), cpu_kernel()};
   op.cases = softmax_cases();
   op.data_contracts = {{"cuda",
                         "fastest where rows start at 16-byte boundaries and columns are "
