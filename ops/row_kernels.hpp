@@ -250,6 +250,24 @@ inline KernelDecl cpu_row_kernel(const RowOperator& op) {
   kernel.launch.guards = cpu_row_guards(op.tensors);
   return kernel;
 }
+// A work-group a row; sums in double, so that one kernel is right at every tier. LAYOUT 1 reads
+// eight columns at once, 0 takes any strides; the order of additions is the same.
+inline KernelDecl opencl_row_kernel(const RowOperator& op, const RowTensors& layout) {
+  KernelDecl kernel{.id = op.entry + ".opencl.row",
+                    .description = "a work-group a row; sums in double",
+                    .backend = "opencl",
+                    .tier = Tier::kDeterministic};
+  kernel.sources = {"opencl.cl"};
+  kernel.tunables = {{"LAYOUT", {0, 1}, "", false, true}, {"BLOCK", {64}, "64", true, false}};
+  LaunchStep step{.entry = op.entry};
+  step.bindings = row_bindings(op, false);
+  step.grid[0] = "M";
+  step.block[0] = "BLOCK";
+  kernel.launch.steps = {step};
+  kernel.launch.guards = cpu_row_guards(layout);
+  kernel.launch.guards.push_back({"M <= 2147483647", "more rows than a launch has work-groups"});
+  return kernel;
+}
 // What row operators over "...M","N" share: kernels, tiers, priorities, one bound for all tiers.
 inline void complete(Operator& op, const RowOperator& rows, Bound bound) {
   op.default_contract(Contract::kHighPrecision);

@@ -101,12 +101,18 @@ Operator opforge_operator_norm_layer_norm() {
                     "layer_norm", kTensors,
                     {rows::f32("eps", "eps"),
                      {.name = "has_bias", .type = ParamType::kI32, .value = "b.present"}}),
-                cpu_kernel()};
+                cpu_kernel(),
+                rows::opencl_row_kernel({.entry = "layer_norm",
+                                         .pointers = {"x", "w", "b", "y"},
+                                         .scalars = {rows::f32("eps", "eps")},
+                                         .tensors = kTensors},
+                                        kTensors)};
   op.cases = layer_norm_cases();
   op.data_contracts = {{"cuda",
                         "fastest where rows start at 16-byte boundaries and columns are "
                         "contiguous; any strides work"},
-                       {"cpu", "fastest where columns are contiguous; any strides work"}};
+                       {"cpu", "fastest where columns are contiguous; any strides work"},
+                       {"opencl", "fastest where columns are contiguous; any strides work"}};
   return op;
 }
 

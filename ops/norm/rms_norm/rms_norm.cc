@@ -97,12 +97,18 @@ Operator opforge_operator_norm_rms_norm() {
                             "the same with a fixed number of threads a row; any strides and widths",
                             Tier::kDeterministic),
                 rows::triton_row_kernel("rms_norm", kTensors, {rows::f32("eps", "eps")}),
-                cpu_kernel()};
+                cpu_kernel(),
+                rows::opencl_row_kernel({.entry = "rms_norm",
+                                         .pointers = {"x", "w", "y"},
+                                         .scalars = {rows::f32("eps", "eps")},
+                                         .tensors = kTensors},
+                                        kTensors)};
   op.cases = rms_norm_cases();
   op.data_contracts = {{"cuda",
                         "fastest where rows start at 16-byte boundaries and columns are "
                         "contiguous; any strides work"},
-                       {"cpu", "fastest where columns are contiguous; any strides work"}};
+                       {"cpu", "fastest where columns are contiguous; any strides work"},
+                       {"opencl", "fastest where columns are contiguous; any strides work"}};
   return op;
 }
 

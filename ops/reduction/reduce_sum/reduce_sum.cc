@@ -70,17 +70,21 @@ Operator opforge_operator_reduction_reduce_sum() {
   op.work = {"M * N * T.itemsize", "M * T.itemsize", "M * N"};
   op.reference = &reduce_sum_reference;
   op.reference_source = "reference.cc";
-  op.kernels = {cuda_kernel("reduce_sum.cuda.row", "a group of threads a row, in registers",
-                            Tier::kHighPrecision),
-                cuda_kernel("reduce_sum.cuda.fixed",
-                            "the same with a fixed number of threads a row; any strides and widths",
-                            Tier::kDeterministic),
-                cpu_kernel()};
+  op.kernels = {
+      cuda_kernel("reduce_sum.cuda.row", "a group of threads a row, in registers",
+                  Tier::kHighPrecision),
+      cuda_kernel("reduce_sum.cuda.fixed",
+                  "the same with a fixed number of threads a row; any strides and widths",
+                  Tier::kDeterministic),
+      cpu_kernel(),
+      rows::opencl_row_kernel(
+          {.entry = "reduce_sum", .pointers = {"x", "y"}, .tensors = {{"x"}, {"y"}}}, kTensors)};
   op.cases = reduce_sum_cases();
   op.data_contracts = {{"cuda",
                         "fastest where rows start at 16-byte boundaries and columns are "
                         "contiguous; any strides work"},
-                       {"cpu", "fastest where columns are contiguous; any strides work"}};
+                       {"cpu", "fastest where columns are contiguous; any strides work"},
+                       {"opencl", "fastest where columns are contiguous; any strides work"}};
   return op;
 }
 

@@ -25,10 +25,10 @@ KernelDecl cuda_kernel(std::string id, std::string description, Tier tier) {
   step.block[0] = "BLOCK";
   kernel.launch.steps = {step};
   kernel.launch.guards = rows::cuda_row_guards(kTensors);
-  kernel.reason = tier == Tier::kDeterministic
-                      ? rows::fixed_order_reason()
-                      : rows::triton_gap_reason("16384 x 4096 bf16: 66 us, Triton code of "
-                                                "torch.compile on the same machine 156 us");
+  kernel.reason = tier == Tier::kDeterministic ? rows::fixed_order_reason()
+                                               : rows::triton_gap_reason(
+                                                     "16384 x 4096 bf16: 66 us, Triton code of "
+                                                     "torch.compile on the same machine 156 us");
   return kernel;
 }
 
@@ -103,14 +103,19 @@ Operator opforge_operator_reduction_softmax() {
                 cuda_kernel("softmax.cuda.fixed",
                             "the same with a fixed number of threads a row; any strides and widths",
                             Tier::kDeterministic),
-                rows::triton_row_kernel("softmax", kTensors), cutile_kernel(), cpu_kernel()};
+                rows::triton_row_kernel("softmax", kTensors),
+                cutile_kernel(),
+                cpu_kernel(),
+                rows::opencl_row_kernel(
+                    {.entry = "softmax", .pointers = {"x", "y"}, .tensors = kTensors}, kTensors)};
   op.cases = softmax_cases();
   op.data_contracts = {{"cuda",
                         "fastest where rows start at 16-byte boundaries and columns are "
                         "contiguous; any strides work"},
                        {"cpu",
                         "fastest where columns are contiguous and rows start at 64-byte "
-                        "boundaries; any strides work"}};
+                        "boundaries; any strides work"},
+                       {"opencl", "fastest where columns are contiguous; any strides work"}};
   return op;
 }
 
