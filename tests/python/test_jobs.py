@@ -34,17 +34,8 @@ def test_build_and_use(tmp_path):
     assert np.array_equal(context.operator("elementwise.scale")(x, alpha=3.0), 3 * x)
 
 
-def test_tune_and_bench(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPFORGE_STATE_DIR", str(tmp_path))
+def test_bench():
     shape = {"M": 4, "N": 64}
-    (report,) = opforge.tune(
-        "elementwise.scale", shape=shape, dtype="f32", budget=1, seconds=20, prove=False
-    )
-    # On a busy machine a candidate may fail by time; it is in the report either way.
-    assert report.tried <= 1 and report.stopped_by in ("candidates", "wall")
-    assert report.context.startswith("elementwise.scale M=4,N=64")
-    assert len(report.trials) == report.tried + 1  # the baseline too
-    assert report.chosen == (report.choice is not None) and report.speedup > 0.5
     bench = opforge.bench("elementwise.scale", shape=shape, dtype="f32", rounds=5, cache="warm")
     assert bench.rows and bench.copy_gb_per_s > 0 and not bench.errors
     assert all(row.median_us > 0 and row.dims == shape for row in bench.rows)
