@@ -89,7 +89,7 @@ bool is_true(PyObject* object, PyObject* attribute) {
 }
 
 bool calls_true(PyObject* object, PyObject* method) {
-  PyObject* value = PyObject_CallMethodObjArgs(object, method, nullptr);
+  PyObject* value = PyObject_VectorcallMethod(method, &object, 1, nullptr);
   if (value == nullptr) throw nb::python_error();
   const bool is = value == Py_True;
   Py_DECREF(value);

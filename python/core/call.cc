@@ -289,15 +289,40 @@ void Call::make_output(std::size_t tensor, const opforge_output_info& info) {
   take(tensor);
 }
 
+// Everything that outputs may follow from.
+std::vector<std::int64_t> Call::shape_key() const {
+  std::vector<std::int64_t> key;
+  key.reserve(8 * count());
+  for (std::size_t i = 0; i < count(); ++i) {
+    const DLTensor* tensor = list_[i];
+    if (tensor == nullptr) {
+      key.push_back(-1);
+      continue;
+    }
+    key.insert(key.end(), {tensor->ndim, tensor->dtype.code, tensor->dtype.bits,
+                           tensor->device.device_type, tensor->device.device_id});
+    key.insert(key.end(), tensor->shape, tensor->shape + tensor->ndim);
+  }
+  return key;
+}
+
 void Call::make_outputs(opforge_context* context) {
   const bool missing = std::any_of(face_.outputs.begin(), face_.outputs.end(), [&](std::size_t i) {
     return objects_[i] == nullptr && !face_.tensors[i].optional;
   });
   if (!missing) return;
-  std::vector<opforge_output_info> infos(count());
-  check(opforge_infer_outputs(context, face_.op.c_str(), list_, count(), attributes_.data(),
-                              attributes_.size(), infos.data()),
-        face_.op);
+  std::vector<std::int64_t> key;
+  if (attributes_.empty()) key = shape_key();
+  std::vector<opforge_output_info> infos;
+  if (!key.empty() && key == face_.inferred.key) {
+    infos = face_.inferred.outputs;
+  } else {
+    infos.resize(count());
+    check(opforge_infer_outputs(context, face_.op.c_str(), list_, count(), attributes_.data(),
+                                attributes_.size(), infos.data()),
+          face_.op);
+    if (!key.empty()) face_.inferred = {std::move(key), infos};
+  }
   for (std::size_t i = 0; i < count(); ++i) {
     if (infos[i].needed != 0) make_output(i, infos[i]);
   }

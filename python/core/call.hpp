@@ -55,6 +55,12 @@ class OperatorFace {
   std::vector<std::size_t> inputs;   // indices of what positional arguments are
   std::vector<std::size_t> outputs;  // of what `out` is
   std::vector<Name> names;
+  // The outputs that were inferred last and what from: most calls repeat. Guarded by the GIL.
+  struct Inferred {
+    std::vector<std::int64_t> key;
+    std::vector<opforge_output_info> outputs;
+  };
+  mutable Inferred inferred;
 };
 
 // Reads arguments, holds the tensors during the call, makes missing outputs. Objects are borrowed
@@ -90,6 +96,7 @@ class Call {
   void set_outputs(PyObject* value);
   void set_attribute(std::size_t attribute, PyObject* value);
   void take(std::size_t tensor);
+  std::vector<std::int64_t> shape_key() const;
 
   static constexpr std::size_t kInline = 8;
   const OperatorFace& face_;

@@ -31,6 +31,15 @@ def test_out_of_place(softmax, x):
     np.testing.assert_allclose(y, softmax_of(x), rtol=1e-5, atol=1e-7)
 
 
+def test_outputs_follow_every_change_of_inputs(softmax, rms_norm):
+    rng = np.random.default_rng(4)
+    for shape in ((6, 40), (6, 40), (40, 6), (2, 3, 40), (6, 40), (240,)):
+        x = rng.standard_normal(shape).astype("f4")
+        np.testing.assert_allclose(softmax(x), softmax_of(x), rtol=1e-5, atol=1e-7)
+        w = np.ones(shape[-1], "f4")
+        assert rms_norm(x, w).shape == rms_norm(x, w, eps=0.5).shape == shape
+
+
 def test_out_is_written_and_returned(softmax, x):
     y = np.full_like(x, np.nan)
     assert softmax(x, out=y) is y

@@ -235,3 +235,46 @@ def test_compile_and_export(torch_context):
         Module(), (x.detach(), w.detach()), dynamic_shapes={"x": {0: rows}, "w": None})
     other = draw(9, 16, seed=5)
     torch.testing.assert_close(exported.module()(other, w.detach()), model(other, w.detach()))
+
+
+class Backward:
+    """A backward operator in PyTorch, as the packs' own are declared."""
+
+    name = "norm.fused_add_rms_norm_backward"
+
+    def __init__(self):
+        self.calls = []
+
+    def describe(self):
+        rows = [("dy", "read"), ("dresidual", "read"), ("residual", "read"), ("w", "read"),
+                ("dx", "write"), ("dw", "write")]
+        dims = {"w": ("N",), "dw": ("N",)}
+        return {
+            "tensors": [(n, dims.get(n, ("...M", "N")), "T", a, False) for n, a in rows],
+            "attributes": [("eps", "float", "1e-06")],
+            "dtypes": ["T=f32"],
+        }
+
+    def __call__(self, dy, dresidual, residual, w, *, eps=1e-6):
+        self.calls.append(residual.clone())
+        r = torch.rsqrt(residual.square().mean(-1, keepdim=True) + eps)
+        z, g = residual * r, dy * w
+        dx = r * (g - z * (g * z).mean(-1, keepdim=True)) + dresidual
+        return dx, (dy * z).reshape(-1, dy.shape[-1]).sum(0)
+
+
+@pytest.mark.parametrize("use_total", [False, True])
+def test_backward_kernels_see_new_values_and_serve_every_input(torch_context, use_total):
+    kernel = Backward()
+    op = torch_context.operator("norm.fused_add_rms_norm")
+    f = opforge.torch.to_autograd(op, backward=kernel, context=torch_context)
+    x, r, w = (draw(4, 16, seed=1), draw(4, 16, seed=2), draw(16, seed=3))
+    leaves = [t.clone().requires_grad_() for t in (x, r, w)]
+    y, total = f(*leaves)
+    (y.sum() + (total.square().sum() if use_total else 0)).backward()
+    wide = [t.double().requires_grad_() for t in (x, r, w)]
+    h = wide[0] + wide[1]
+    (rms(h, wide[2]).sum() + (h.square().sum() if use_total else 0)).backward()
+    assert len(kernel.calls) == 1 and torch.equal(kernel.calls[0], x + r)
+    for leaf, expected in zip(leaves, wide, strict=True):
+        torch.testing.assert_close(leaf.grad, expected.grad.float(), rtol=2e-4, atol=2e-4)

@@ -22,7 +22,6 @@ def _function(face: Face, gradient: Gradient) -> Any:
             # Changing a saved tensor before backward is an error, as for PyTorch's own functions.
             ctx.save_for_backward(*tensors, *(outputs if keep_outputs else ()))
             ctx.set_materialize_grads(False)
-            ctx.like = [(output.shape, output.dtype, output.device) for output in outputs]
             ctx.mark_non_differentiable(
                 *(output for output in outputs if not output.is_floating_point())
             )
@@ -34,12 +33,8 @@ def _function(face: Face, gradient: Gradient) -> Any:
             saved = ctx.saved_tensors
             count = len(face.inputs)
             tensors, outputs = list(saved[:count]), list(saved[count:])
-            given = [
-                torch.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient
-                for gradient, (shape, dtype, device) in zip(gradients, ctx.like, strict=True)
-            ]
             needed = ctx.needs_input_grad[1:]
-            return (None, *gradient(tensors, outputs, given, ctx.attributes, needed))
+            return (None, *gradient(tensors, outputs, gradients, ctx.attributes, needed))
 
     OperatorFunction.__name__ = face.name.rsplit(".", 1)[-1]
     return OperatorFunction

@@ -56,7 +56,7 @@ def _define_gradient(library: Any, space: str, name: str, face: Face, gradient: 
     """<name>_vjp: gradients of all floating inputs, as an operator that tracing sees as one."""
     outputs = len(face.outputs)
     extra = [f"Tensor y{i}" for i in range(outputs)] if gradient.needs_outputs else []
-    grads = [f"Tensor g{i}" for i in range(outputs)]
+    grads = [f"Tensor? g{i}" for i in range(outputs)]
     attributes = _attributes(face)
     result = f"({', '.join(['Tensor'] * len(face.inputs))})" if len(face.inputs) > 1 else "Tensor"
     arguments = ", ".join([*_inputs(face), *extra, *grads, "bool[] needed"])
@@ -75,17 +75,17 @@ def _define_gradient(library: Any, space: str, name: str, face: Face, gradient: 
         found = gradient(tensors, saved, given, attributes, needed)
         # One tensor for each input, as the schema says; those not needed are empty.
         return _one(
-            tuple(given[0].new_empty(0) if each is None else each.contiguous() for each in found)
+            tuple(tensors[0].new_empty(0) if each is None else each.contiguous() for each in found)
         )
 
     def fake(*args, **attributes):
-        tensors, _, given, needed = split(args)
+        tensors, _, _, needed = split(args)
         made = []
         for tensor, need in zip(tensors, needed, strict=True):
             if need:
                 made.append(torch.empty_like(tensor, memory_format=torch.contiguous_format))
             else:
-                made.append(given[0].new_empty(0))
+                made.append(tensors[0].new_empty(0))
         return _one(tuple(made))
 
     library.impl(f"{name}_vjp", run, "CompositeExplicitAutograd")
@@ -113,10 +113,8 @@ def _register_gradient(library: Any, space: str, name: str, face: Face, gradient
     def backward(ctx, *grads):
         saved = ctx.saved_tensors
         tensors = list(saved[:count])
-        like = face.like(tensors)
-        given = [torch.zeros_like(like[i]) if g is None else g for i, g in enumerate(grads)]
         needed = [bool(need) for need in ctx.needs_input_grad[:count]]
-        found = vjp(*tensors, *saved[count:], *given, needed, **ctx.attributes)
+        found = vjp(*tensors, *saved[count:], *grads, needed, **ctx.attributes)
         found = found if isinstance(found, (tuple, list)) else (found,)
         return tuple(each if need else None for each, need in zip(found, needed, strict=True))
 

@@ -231,10 +231,11 @@ class Gradient:
         kernel = Face(backward)
         sources: dict[str, tuple[str, int]] = {}
         for name in kernel.inputs:
-            if name in self.face.inputs:
-                sources[name] = ("input", self.face.inputs.index(name))
-            elif name in self.face.outputs:
+            # Of a tensor that the operator changes, the backward operator sees the new value.
+            if name in self.face.outputs:
                 sources[name] = ("output", self.face.outputs.index(name))
+            elif name in self.face.inputs:
+                sources[name] = ("input", self.face.inputs.index(name))
             else:
                 of = _gradient_of(name, self.face.outputs)
                 if of is None and len(self.face.outputs) == 1 and name in ("grad", "dout"):
@@ -255,7 +256,10 @@ class Gradient:
         )
 
     def __call__(self, tensors, outputs, gradients, attributes, needed) -> list:
-        """Gradients of the inputs that are `needed`, None for the others."""
+        """Gradients of the inputs that are `needed`, None for the others.
+
+        gradients: of the outputs; None where nothing depends on one.
+        """
         if self.kernel is not None:
             answer = self._by_kernel(tensors, outputs, gradients, attributes, needed)
             if answer is not None:
@@ -264,10 +268,14 @@ class Gradient:
 
     def _by_kernel(self, tensors, outputs, gradients, attributes, needed):
         kernel, sources, targets = self.kernel
-        wanted = {self.face.inputs[i] for i, need in enumerate(needed) if need}
-        if not wanted <= set(targets):
+        same = references.SAME_GRADIENT.get(self.face.name, {})
+        wanted = {same.get(self.face.inputs[i], self.face.inputs[i])
+                  for i, need in enumerate(needed) if need}
+        read = {index for kind, index in sources.values() if kind == "gradient"}
+        ignored = [i for i, g in enumerate(gradients) if g is not None and i not in read]
+        if not wanted <= set(targets) or ignored:
             return None
-        parts = {"input": tensors, "output": outputs, "gradient": gradients}
+        parts = {"input": tensors, "output": outputs, "gradient": self._filled(tensors, gradients)}
         given = [parts[kind][index] for kind, index in (sources[name] for name in kernel.inputs)]
         keep = {name: value for name, value in attributes.items() if name in kernel.attributes}
         try:
@@ -278,13 +286,25 @@ class Gradient:
             return None
         found = dict(zip(targets, results, strict=True))
         return [
-            found[name].to(tensor.dtype) if need else None
+            found[same.get(name, name)].to(tensor.dtype) if need else None
             for name, tensor, need in zip(self.face.inputs, tensors, needed, strict=True)
+        ]
+
+    def _filled(self, tensors, gradients) -> list:
+        """Zeros for gradients that are None."""
+        if all(gradient is not None for gradient in gradients):
+            return list(gradients)
+        like = self.face.like(tensors)
+        return [
+            torch.zeros_like(empty) if gradient is None else gradient
+            for empty, gradient in zip(like, gradients, strict=True)
         ]
 
     def _by_reference(self, tensors, gradients, attributes, needed):
         if self.reference is None:
-            raise errors.NotFound(f"{self.face.name}_backward does not give every gradient")
+            raise errors.NotFound(
+                f"{self.face.name}_backward does not give every gradient that is needed; give "
+                "reference= a function of PyTorch", self.face.name)
         model = next(tensor for tensor in tensors if tensor is not None)
         with torch.enable_grad(), torch.autocast(model.device.type, enabled=False):
             leaves = [
@@ -296,9 +316,9 @@ class Gradient:
             outputs = outputs if isinstance(outputs, tuple) else (outputs,)
             wanted = [leaf for leaf, need in zip(leaves, needed, strict=True) if need]
             pairs = [
-                (output, gradient.to(output.dtype))
+                (output, None if gradient is None else gradient.to(output.dtype))
                 for output, gradient in zip(outputs, gradients, strict=True)
-                if output.requires_grad
+                if output.requires_grad and gradient is not None
             ]
             found = iter(
                 torch.autograd.grad(

@@ -73,3 +73,9 @@ REFERENCES = {
     "norm.rms_norm": rms_norm,
     "reduction.softmax": softmax,
 }
+
+# Inputs whose gradient is that of another input, so that backward kernels give it once.
+SAME_GRADIENT = {
+    "norm.fused_add_layer_norm": {"residual": "x"},
+    "norm.fused_add_rms_norm": {"residual": "x"},
+}
