@@ -153,6 +153,42 @@ inline KernelDecl triton_row_kernel(const std::string& op, const RowTensors& ten
   return kernel;
 }
 
+// TileLang: contiguous rows, a block a row. ALIGNED 1: a multiple of eight columns at 16-byte
+// boundaries, so that accesses are vectors. The kernel adds its tile's tunables.
+inline KernelDecl tilelang_row_kernel(const std::string& op, const RowTensors& tensors,
+                                      const std::string& output) {
+  KernelDecl kernel{.id = op + ".tilelang.row",
+                    .description = "a block a row of contiguous rows",
+                    .backend = "tilelang",
+                    .tier = Tier::kHighPrecision};
+  kernel.sources = {"tilelang.py"};
+  kernel.tunables = {{"ALIGNED", {0, 1}, "", false, true}};
+  kernel.requires_any = {{DeviceKind::kCuda, 80, 0}};
+  std::string contiguous, aligned = "ALIGNED == 0 || (N % 8 == 0";
+  for (const std::string& t : tensors.matrices) {
+    contiguous += (contiguous.empty() ? "" : " && ") + t + ".stride1 == 1 && (M <= 1 || " + t +
+                  ".stride0 == N)";
+    aligned += " && " + t + ".align >= 16";
+  }
+  if (!output.empty()) contiguous += " && (M <= 1 || " + output + ".stride0 == 1)";
+  kernel.launch.guards = {
+      {contiguous, "a tensor is not contiguous"},
+      {aligned + ")", "vector access needs a multiple of eight columns at 16-byte boundaries"},
+      {"N > 0", "a row without columns has no tile"},
+      {"M <= 2147483647 && N <= 2000000000", "rows and columns are counted in 32 bits"}};
+  LaunchStep step{.entry = op};
+  for (const std::string& t : tensors.matrices) step.bindings.push_back(pointer(t));
+  if (!output.empty()) step.bindings.push_back(pointer(output));
+  step.bindings.push_back(
+      {.name = "rows", .type = ParamType::kI32, .value = "M", .tensor_map = {}});
+  step.bindings.push_back(
+      {.name = "columns", .type = ParamType::kI32, .value = "N", .tensor_map = {}});
+  step.grid[0] = "M";
+  step.block[0] = "THREADS";
+  kernel.launch.steps = {step};
+  return kernel;
+}
+
 // Why a row operator has CUDA kernels beside its Triton one.
 inline LowLevelReason fixed_order_reason() {
   return {ReasonKind::kMissingPrimitive,

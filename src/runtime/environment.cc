@@ -17,8 +17,8 @@ const std::vector<std::string>& known_variables() {
   static const std::vector<std::string>& names = *new std::vector<std::string>{
       "OPFORGE_BACKEND",      "OPFORGE_CACHE_DIR", "OPFORGE_CONFIG_DIR", "OPFORGE_CPU_LEVEL",
       "OPFORGE_CUDA_INCLUDE", "OPFORGE_CXX",       "OPFORGE_LIBCUDA",    "OPFORGE_LIBNVML",
-      "OPFORGE_LIBOPENCL",    "OPFORGE_NVRTC",     "OPFORGE_PLUGINS",    "OPFORGE_SOURCE_DIR",
-      "OPFORGE_STATE_DIR",    "OPFORGE_THREADS",   "OPFORGE_TRUST",
+      "OPFORGE_LIBOPENCL",    "OPFORGE_NVCC",      "OPFORGE_NVRTC",      "OPFORGE_PLUGINS",
+      "OPFORGE_SOURCE_DIR",   "OPFORGE_STATE_DIR", "OPFORGE_THREADS",    "OPFORGE_TRUST",
   };
   return names;
 }

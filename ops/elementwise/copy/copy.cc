@@ -1,4 +1,4 @@
-#include "../elementwise.hpp"
+#include "ops/elementwise/elementwise_tilelang.hpp"
 
 namespace opforge {
 
@@ -19,8 +19,9 @@ Operator opforge_operator_elementwise_copy() {
   op.work = {.bytes_read = "M * N * T.itemsize", .bytes_written = "M * N * T.itemsize", .flops = "0"};
   op.reference = copy_reference;
   op.reference_source = "reference.cc";
-  op.kernels = {elementwise::cpu_kernel("copy", tensors, {}), elementwise::cuda_kernel("copy", tensors, {}),
-                elementwise::opencl_kernel("copy", tensors, {})};
+  op.kernels = {elementwise::cpu_kernel("copy", tensors, {}),
+                elementwise::beside_tilelang(elementwise::cuda_kernel("copy", tensors, {})),
+                elementwise::opencl_kernel("copy", tensors, {}), elementwise::tilelang_kernel("copy", tensors)};
   op.cases = elementwise::cases();
   op.data_contracts = {{"cpu", "any strides; contiguous tensors are one stream"},
                        {"cuda", "any strides; contiguous tensors aligned to 16 bytes use vectors"},

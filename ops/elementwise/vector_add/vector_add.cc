@@ -1,4 +1,4 @@
-#include "../elementwise.hpp"
+#include "ops/elementwise/elementwise_tilelang.hpp"
 
 namespace opforge {
 
@@ -54,7 +54,7 @@ Operator opforge_operator_elementwise_vector_add() {
   op.reference = vector_add_reference;
   op.reference_source = "reference.cc";
   op.kernels = {elementwise::cpu_kernel("vector_add", tensors, {}), cuda_kernel(tensors), cutile_kernel(),
-                elementwise::opencl_kernel("vector_add", tensors, {})};
+                elementwise::opencl_kernel("vector_add", tensors, {}), elementwise::tilelang_kernel("vector_add", tensors)};
   op.cases = elementwise::cases();
   op.data_contracts = {{"cpu", "any strides; contiguous tensors are one stream"},
                        {"cuda", "any strides; contiguous tensors aligned to 16 bytes use vectors"},

@@ -31,6 +31,11 @@ KernelDecl cuda_kernel(std::string id, std::string description, Tier tier) {
   step.block[0] = "BLOCK";
   kernel.launch.steps = {step};
   kernel.launch.guards = rows::cuda_row_guards(kTensors);
+  kernel.reason = tier == Tier::kDeterministic
+                      ? rows::fixed_order_reason()
+                      : LowLevelReason{ReasonKind::kMissingPrimitive,
+                                       "rows of any strides, and a row without columns",
+                                       {}};
   return kernel;
 }
 
@@ -48,6 +53,15 @@ KernelDecl cpu_kernel() {
   step.block[0] = rows::cpu_row_grain();
   kernel.launch.steps = {step};
   kernel.launch.guards = rows::cpu_row_guards(kTensors);
+  return kernel;
+}
+
+// Sums in double: no partial sum overflows.
+KernelDecl tilelang_kernel() {
+  KernelDecl kernel = rows::tilelang_row_kernel("reduce_sum", {{"x"}, {}}, "y");
+  kernel.tunables.push_back({"BLOCK", {256, 512, 1024, 2048, 4096}, "next_pow2(N)", true, false});
+  kernel.tunables.push_back({"THREADS", {32, 64, 128, 256, 512}, "BLOCK / 8", true, false});
+  kernel.constraints = {"BLOCK <= 16 * THREADS", "BLOCK >= 4 * THREADS"};
   return kernel;
 }
 
@@ -76,7 +90,7 @@ Operator opforge_operator_reduction_reduce_sum() {
       cuda_kernel("reduce_sum.cuda.fixed",
                   "the same with a fixed number of threads a row; any strides and widths",
                   Tier::kDeterministic),
-      cpu_kernel(),
+      tilelang_kernel(), cpu_kernel(),
       rows::opencl_row_kernel(
           {.entry = "reduce_sum", .pointers = {"x", "y"}, .tensors = {{"x"}, {"y"}}}, kTensors)};
   op.cases = reduce_sum_cases();

@@ -76,6 +76,18 @@ KernelDecl cpu_kernel() {
   return kernel;
 }
 
+// Rows of up to 16,384 columns, in registers: at most 16 of them a thread.
+KernelDecl tilelang_kernel() {
+  KernelDecl kernel = rows::tilelang_row_kernel("softmax", kTensors, "");
+  kernel.tunables.push_back(
+      {"WIDTH", {128, 256, 512, 1024, 2048, 4096, 8192, 16384}, "next_pow2(N)", true, false});
+  kernel.tunables.push_back({"THREADS", {32, 64, 128, 256, 512, 1024}, "WIDTH / 16", true, false});
+  kernel.constraints = {"WIDTH <= 16 * THREADS", "WIDTH >= 4 * THREADS"};
+  kernel.launch.guards.push_back(
+      {"N <= WIDTH", "the row does not fit into the threads' registers"});
+  return kernel;
+}
+
 }  // namespace
 
 Operator opforge_operator_reduction_softmax() {
@@ -105,6 +117,7 @@ Operator opforge_operator_reduction_softmax() {
                             Tier::kDeterministic),
                 rows::triton_row_kernel("softmax", kTensors),
                 cutile_kernel(),
+                tilelang_kernel(),
                 cpu_kernel(),
                 rows::opencl_row_kernel(
                     {.entry = "softmax", .pointers = {"x", "y"}, .tensors = kTensors}, kTensors)};
