@@ -15,13 +15,19 @@ constexpr std::size_t kCanaryBytes = 4096;
 constexpr std::size_t kAlign = 256;
 constexpr std::int64_t kTileElements = 1048573;  // prime: a wrong row or offset meets other values
 
-Result<std::vector<std::int64_t>> evaluate_dims(const TensorArg& arg, const ValueMap& dims) {
+Result<std::vector<std::int64_t>> evaluate_dims(const Operator& op, const TensorArg& arg,
+                                                const Trial& trial) {
   std::vector<std::int64_t> out;
+  ValueMap symbols = trial.attributes;
+  for (const AttrArg& attribute : op.signature.attributes) {
+    if (attribute.default_value) symbols.try_emplace(attribute.name, *attribute.default_value);
+  }
+  for (const auto& [symbol, extent] : trial.dims) symbols[symbol] = extent;
   for (const std::string& text : arg.dims) {
     const std::string_view bare =
         std::string_view(text).starts_with("...") ? std::string_view(text).substr(3) : text;
     OPFORGE_ASSIGN(const Expression expression, Expression::parse(bare));
-    OPFORGE_ASSIGN(const std::int64_t extent, expression.evaluate_int(lookup_in(dims)));
+    OPFORGE_ASSIGN(const std::int64_t extent, expression.evaluate_int(lookup_in(symbols)));
     out.push_back(extent);
   }
   return out;
@@ -223,7 +229,7 @@ std::string main_input(const Operator& op, const Trial& trial) {
   std::int64_t most = -1;
   for (const TensorArg& arg : op.signature.tensors) {
     if (arg.access == Access::kWrite || trial.absent.contains(arg.name)) continue;
-    const auto dims = evaluate_dims(arg, trial.dims);
+    const auto dims = evaluate_dims(op, arg, trial);
     const auto dtype = dtype_of(arg, trial.dtypes);
     if (!dims || !dtype || !is_floating(*dtype)) continue;
     std::int64_t count = 1;
@@ -261,7 +267,7 @@ Result<TrialMemory> TrialMemory::make(const Operator& op, const Trial& asked, De
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (trial.absent.contains(args[i].name) || args[i].name == trial.alias) continue;
     TensorBuilder builder{trial, args[i], static_cast<int>(i), {}};
-    OPFORGE_ASSIGN(std::vector<std::int64_t> dims, evaluate_dims(args[i], trial.dims));
+    OPFORGE_ASSIGN(std::vector<std::int64_t> dims, evaluate_dims(op, args[i], trial));
     OPFORGE_ASSIGN(const DType dtype, dtype_of(args[i], trial.dtypes));
     builder.view = TensorView::contiguous(nullptr, dtype, dims, device);
     builder.lay_out();
@@ -279,7 +285,7 @@ Result<TrialMemory> TrialMemory::make(const Operator& op, const Trial& asked, De
     for (std::size_t j = 0; j < args.size(); ++j) {
       if (args[j].name != trial.alias_input || !out.tensors_[j].state_) continue;
       OPFORGE_ASSIGN(const DType dtype, dtype_of(args[i], trial.dtypes));
-      OPFORGE_ASSIGN(const std::vector<std::int64_t> dims, evaluate_dims(args[i], trial.dims));
+      OPFORGE_ASSIGN(const std::vector<std::int64_t> dims, evaluate_dims(op, args[i], trial));
       if (dtype != out.tensors_[j].view().dtype || dims != out.tensors_[j].dims()) {
         return fail(
             no_meaning(),

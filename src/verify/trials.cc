@@ -92,16 +92,50 @@ class TrialList {
     return out;
   }
 
+  // Operators of many dims grow by powers of both extents, and contractions by more than their
+  // tensors: such shapes shrink until this machine has a chance.
+  ValueMap fitting(std::int64_t row, std::int64_t width) const {
+    const std::int64_t most =
+        rows_.size() > 2 ? std::min(most_elements(), std::int64_t{1} << 17) : most_elements();
+    for (;;) {
+      ValueMap out = dims(row, width);
+      if (largest_tensor(out) <= most && flops(out) <= kFittingFlops) return out;
+      if (row <= 2 && width <= 9) return out;
+      if (row > 3 || width <= 9) {
+        row = std::max<std::int64_t>(row / 2 + 1 < row ? row / 2 + 1 : row - 1, 1);
+      } else {
+        width = width / 2 + 1;
+      }
+    }
+  }
+  ValueMap with_attributes(ValueMap symbols) const {
+    for (const AttrArg& attribute : op_.signature.attributes) {
+      if (attribute.default_value) symbols[attribute.name] = *attribute.default_value;
+    }
+    for (const auto& [name, value] : base_) symbols[name] = value;
+    return symbols;
+  }
+  // Of the work model; 0 on devices that have plenty.
+  double flops(ValueMap symbols) const {
+    if (device_.device.kind != DeviceKind::kCpu || full_) return 0;
+    symbols = with_attributes(std::move(symbols));
+    const auto expression = Expression::parse(op_.work.flops);
+    const auto value =
+        expression ? expression->evaluate_float(lookup_in(symbols)) : Result<double>(0);
+    return value ? *value : 0;
+  }
+
   std::int64_t largest_tensor(const ValueMap& dims, std::int64_t* total_bytes = nullptr) const {
     std::int64_t most = 0;
     if (total_bytes != nullptr) *total_bytes = 0;
+    const ValueMap symbols = with_attributes(dims);
     for (const TensorArg& arg : op_.signature.tensors) {
       double count = 1;
       for (const std::string& text : arg.dims) {
         const std::string bare = text.starts_with("...") ? text.substr(3) : text;
         const auto expression = Expression::parse(bare);
         if (!expression) continue;
-        if (const auto extent = expression->evaluate_int(lookup_in(dims)))
+        if (const auto extent = expression->evaluate_int(lookup_in(symbols)))
           count *= static_cast<double>(*extent);
       }
       const auto elements = static_cast<std::int64_t>(std::min(count, 9e18));
@@ -132,6 +166,7 @@ class TrialList {
 
   void add(std::string suite, Trial trial) {
     if (suite != "huge" && largest_tensor(trial.dims) > most_elements()) return;
+    if (suite == "boundaries" && flops(trial.dims) > kMostFlops) return;
     trial.seed = trial_seed(artifact_.code_digest, trial.name, options_.salt);
     out_.push_back({std::move(suite), std::move(trial)});
   }
@@ -191,7 +226,7 @@ class TrialList {
           if (where != LaidOut::kAll && !apart) continue;
           std::string detail(layout_name(layout));
           if (where != LaidOut::kAll) detail += where == LaidOut::kInputs ? " inputs" : " outputs";
-          Trial out = trial(dims(row, width), detail);
+          Trial out = trial(fitting(row, width), detail);
           out.layout = layout;
           out.laid_out = where;
           add("layouts", std::move(out));
@@ -222,7 +257,7 @@ class TrialList {
           const bool special =
               data == Data::kOneNaN || data == Data::kOneInfinity || data == Data::kZeros;
           if (k > 0 && (!special || width != 1000)) continue;
-          Trial out = trial(dims(row, width), fmt::format("{}:{}", data_name(data), inputs[k]));
+          Trial out = trial(fitting(row, width), fmt::format("{}:{}", data_name(data), inputs[k]));
           out.data = data;
           out.data_tensor = inputs[k];
           add("hostile", std::move(out));
@@ -257,7 +292,7 @@ class TrialList {
       for (const Value& value : values) {
         for (const auto& [row, width] : {std::pair{5, 257}, std::pair{4, 1024}}) {
           Trial out =
-              trial(dims(row, width), fmt::format("{}={}", attribute.name, to_string(value)));
+              trial(fitting(row, width), fmt::format("{}={}", attribute.name, to_string(value)));
           out.attributes[attribute.name] = value;
           add("attributes", std::move(out));
         }
@@ -270,12 +305,12 @@ class TrialList {
     for (const TensorArg& arg : op_.signature.tensors) {
       if (!arg.optional) continue;
       all.insert(arg.name);
-      Trial out = trial(dims(5, 257), "without " + arg.name);
+      Trial out = trial(fitting(5, 257), "without " + arg.name);
       out.absent = {arg.name};
       add("optional", std::move(out));
     }
     if (all.size() < 2) return;
-    Trial out = trial(dims(5, 257), "without any optional");
+    Trial out = trial(fitting(5, 257), "without any optional");
     out.absent = all;
     add("optional", std::move(out));
   }
@@ -286,7 +321,7 @@ class TrialList {
       for (const std::string& input : arg.may_alias) {
         for (const auto& [row, width] :
              {std::pair{5, 257}, std::pair{6, 4096}, std::pair{3, 65537}}) {
-          Trial out = trial(dims(row, width), fmt::format("{} in place of {}", arg.name, input));
+          Trial out = trial(fitting(row, width), fmt::format("{} in place of {}", arg.name, input));
           out.alias = arg.name;
           out.alias_input = input;
           add("aliasing", std::move(out));
@@ -316,17 +351,18 @@ class TrialList {
     if (device_.device.kind != DeviceKind::kCpu) return;
     for (const auto& [row, width] :
          {std::pair{1, 1}, {3, 37}, {2, 64}, {5, 1000}, {2, 4096}, {1, 513}}) {
-      add("pages", trial(dims(row, width), "fenced"));
+      add("pages", trial(fitting(row, width), "fenced"));
     }
   }
 
   void bitwise() {
     for (const auto& [row, width] :
          {std::pair{67, 257}, std::pair{64, 1024}, std::pair{9, 4097}, std::pair{3, 65536}}) {
-      add("bitwise", trial(dims(row, width), "bits"));
+      add("bitwise", trial(fitting(row, width), "bits"));
     }
   }
 
+  static constexpr double kFittingFlops = 4e6, kMostFlops = 16e6;
   static constexpr std::int64_t kTiledElements = std::int64_t{1} << 22;
 
   const Operator& op_;

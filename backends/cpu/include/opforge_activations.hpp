@@ -90,6 +90,17 @@ OPFORGE_INLINE F silu_slope(F x) {
   return hn::MulAdd(hn::Mul(x, l.s), l.t, l.s);
 }
 
+OPFORGE_INLINE Pair relu(Pair x) {
+  const F zero = hn::Zero(kF32);
+  return {at_least(zero, x.a), at_least(zero, x.b)};
+}
+OPFORGE_INLINE F relu_gradient(F dy, F x) {
+  const F zero = hn::Zero(kF32);
+  return hn::IfThenElse(hn::Le(x, zero), zero, hn::IfThenElse(hn::IsNaN(x), x, dy));
+}
+OPFORGE_INLINE Pair relu_gradient(Pair dy, Pair x) {
+  return {relu_gradient(dy.a, x.a), relu_gradient(dy.b, x.b)};
+}
 template <int kForm>  // 0: erf, 1: tanh
 OPFORGE_INLINE Pair gelu(Pair x) {
   if constexpr (kForm == 0) return {gelu_erf(x.a), gelu_erf(x.b)};

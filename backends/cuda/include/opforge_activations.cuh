@@ -83,6 +83,10 @@ OPFORGE_DEVICE float silu_slope(float x) {
   return fmaf(x * l.s, l.t, l.s);
 }
 
+OPFORGE_DEVICE float relu(float x) { return x < 0.0f ? 0.0f : x; }
+OPFORGE_DEVICE float relu_gradient(float dy, float x) {
+  return x <= 0.0f ? 0.0f : x > 0.0f ? dy : x;
+}
 template <int kForm>  // 0: erf, 1: tanh
 OPFORGE_DEVICE float gelu(float x) {
   if constexpr (kForm == 0) return gelu_erf(x);

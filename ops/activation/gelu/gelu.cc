@@ -26,7 +26,7 @@ Operator opforge_operator_activation_gelu() {
   op.formula = "y = x Phi(x) (erf), y = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (tanh)";
   op.work = {.bytes_read = "M * N * T.itemsize",
              .bytes_written = "M * N * T.itemsize",
-             .flops = "30 * M * N"};
+             .flops = "20 * M * N"};
   op.reference = gelu_reference;
   elementwise::complete(op,
                         {elementwise::cpu_kernel("gelu", tensors, {}),

@@ -1,0 +1,1 @@
+opforge_operator(activation.relu)

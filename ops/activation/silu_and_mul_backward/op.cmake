@@ -1,0 +1,1 @@
+opforge_operator(activation.silu_and_mul_backward)

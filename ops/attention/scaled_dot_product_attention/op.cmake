@@ -1,0 +1,1 @@
+opforge_operator(attention.scaled_dot_product_attention)

@@ -1,0 +1,1 @@
+opforge_operator(embedding.rope_backward)

@@ -1,0 +1,1 @@
+opforge_operator(loss.cross_entropy_backward)

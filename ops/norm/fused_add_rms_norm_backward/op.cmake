@@ -1,0 +1,1 @@
+opforge_operator(norm.fused_add_rms_norm_backward)

@@ -1,0 +1,2 @@
+// The gradients of layer_norm (opforge_norm_backward.cuh).
+#include "opforge_norm_backward.cuh"

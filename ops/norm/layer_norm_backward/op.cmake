@@ -1,0 +1,1 @@
+opforge_operator(norm.layer_norm_backward)

@@ -1,0 +1,2 @@
+// The gradients of rms_norm (opforge_norm_backward.hpp).
+#include "opforge_norm_backward.hpp"

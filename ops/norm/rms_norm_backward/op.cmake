@@ -1,0 +1,1 @@
+opforge_operator(norm.rms_norm_backward)
