@@ -40,6 +40,7 @@ class GradientKernel {
     sums();
     kernel_.launch.workspace_bytes =
         "round_up(24 * M, 256) + " + slabs() + " * N * 8 * (1 + LAYER)";
+    if (cpu_) kernel_.launch.workspace_align = 64;  // what host memory is aligned to
     return kernel_;
   }
 

@@ -19,23 +19,26 @@ struct LossGradient {
     store_step<kContiguous, kFull, false>(dx, dx_step, column, columns,
                                           {gradient(v.low), gradient(v.high)});
   }
-  OPFORGE_INLINE_MEMBER Pair gradient(Pair v) const {
-    const Pair p = exp(sub(v, both(lse)));
-    return mul(fma(p, both(scale), both(-taken)), both(dloss));
+  // `more`: what the target has taken off besides. Where exp leaves f32's range, dloss may bring it
+  // back, and `taken` is nothing beside it.
+  OPFORGE_INLINE_MEMBER F gradient(F v, float more) const {
+    const F e = exp(hn::Mul(hn::Sub(v, set(lse)), set(0.5f)));
+    const F p = hn::Mul(hn::Mul(e, set(scale)), e);
+    return hn::IfThenElse(hn::IsFinite(p), hn::Mul(hn::Sub(p, set(taken + more)), set(dloss)),
+                          hn::Mul(hn::Mul(e, set(dloss * scale)), e));
   }
-  // The target's element, with (1 - smoothing) taken off as well.
-  OPFORGE_INLINE_MEMBER float at_target(float v, float more) const {
-    const float p = hn::GetLane(exp(set(v - lse)));
-    return (p * scale - taken - more) * dloss;
+  OPFORGE_INLINE_MEMBER Pair gradient(Pair v) const {
+    return {gradient(v.a, 0.0f), gradient(v.b, 0.0f)};
   }
 };
 
 template <class V>
-void cross_entropy_backward(const void* dloss_data, const void* x_data, const void* target_data,
-                            const void* lse_data, void* dx_data, int64_t columns, int64_t dloss_row,
-                            int64_t x_row, int64_t x_column, int64_t target_row, int64_t lse_row,
-                            int64_t dx_row, int64_t dx_column, int64_t ignore_index,
-                            float label_smoothing, float z_loss, int64_t begin, int64_t end) {
+void cross_entropy_backward(const void* x_data, const void* target_data, const void* lse_data,
+                            const void* dloss_data, void* dx_data, int64_t columns, int64_t x_row,
+                            int64_t x_column, int64_t target_row, int64_t lse_row,
+                            int64_t dloss_row, int64_t dx_row, int64_t dx_column,
+                            int64_t ignore_index, float label_smoothing, float z_loss,
+                            int64_t begin, int64_t end) {
   using T = typename V::T;
   for (int64_t row = begin; row < end; row++) {
     T* dx = static_cast<T*>(dx_data) + row * dx_row;
@@ -60,7 +63,8 @@ void cross_entropy_backward(const void* dloss_data, const void* x_data, const vo
     const int64_t full = columns / kStep * kStep;
     for (int64_t i = 0; i < full; i += kStep) gradient.template write<true>(i);
     if (full < columns) gradient.template write<false>(full);
-    dx[target * dx_column] = from_f32<T>(gradient.at_target(own, 1.0f - label_smoothing));
+    dx[target * dx_column] =
+        from_f32<T>(hn::GetLane(gradient.gradient(set(own), 1.0f - label_smoothing)));
   }
 }
 

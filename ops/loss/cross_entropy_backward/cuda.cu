@@ -4,13 +4,13 @@
 namespace opforge {
 
 template <class V>
-OPFORGE_DEVICE void cross_entropy_backward(const void* dlosses, const void* x_data,
-                                           const void* targets, const void* lses, void* dx_data,
-                                           long long columns, long long dloss_row, long long x_row,
-                                           long long x_column, long long target_row,
-                                           long long lse_row, long long dx_row, long long dx_column,
-                                           long long ignore_index, float label_smoothing,
-                                           float z_loss) {
+OPFORGE_DEVICE void cross_entropy_backward(const void* x_data, const void* targets,
+                                           const void* lses, const void* dlosses, void* dx_data,
+                                           long long columns, long long x_row, long long x_column,
+                                           long long target_row, long long lse_row,
+                                           long long dloss_row, long long dx_row,
+                                           long long dx_column, long long ignore_index,
+                                           float label_smoothing, float z_loss) {
   using T = typename V::T;
   const long long row = blockIdx.x;
   const long long step = V::LAYOUT == 1 ? 1 : x_column, out_step = V::LAYOUT == 1 ? 1 : dx_column;
@@ -25,9 +25,11 @@ OPFORGE_DEVICE void cross_entropy_backward(const void* dlosses, const void* x_da
 #pragma unroll 4
   for (long long i = threadIdx.x; i < columns; i += 256) {
     float v = load_float<Cache::kCached>(x + i * step);
-    v = fmaf(natural_exp(v - lse), scale, -taken);
-    if (i == target) v -= 1.0f - label_smoothing;
-    v *= dloss;
+    // Where exp leaves f32's range, dloss may bring it back, and what is taken off is nothing
+    // beside it.
+    const float e = natural_exp((v - lse) * 0.5f), p = e * scale * e;
+    const float all = i == target ? taken + (1.0f - label_smoothing) : taken;
+    v = fabsf(p) < infinity() ? (p - all) * dloss : e * (dloss * scale) * e;
     store_float<Cache::kCached>(dx + i * out_step, ignored ? 0.0f : inside ? v : quiet_nan());
   }
 }

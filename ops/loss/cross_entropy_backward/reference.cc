@@ -27,12 +27,12 @@ void cross_entropy_backward_reference(ReferenceCall& call) {
         dx.condition[at] = 0;
         continue;
       }
-      const double p = std::exp(x.values[at] - l) * (1 + 2 * z * l);
+      const double p = std::exp(x.values[at] - l) * (z > 0 ? 1 + 2 * z * l : 1);
       const double taken =
           e / static_cast<double>(columns) + (static_cast<double>(i) == t ? 1 - e : 0);
       dx.values[at] = d * (p - taken);
       const double distance = p != 0 ? std::fabs(x.values[at] - l) : 0;
-      const double scale = std::exp(x.values[at] - l) * (1 + 2 * z * std::fabs(l));
+      const double scale = std::exp(x.values[at] - l) * (z > 0 ? 1 + 2 * z * std::fabs(l) : 1);
       dx.condition[at] = std::fabs(d) * (scale * (1 + distance) + taken + std::ldexp(1.0, -126)) +
                          std::ldexp(1.0, -126);
     }
