@@ -342,6 +342,8 @@ void Call::find_stream() {
 }
 
 nb::object Call::results() const {
+  if (made_.empty() && face_.outputs.size() == 1 && objects_[face_.outputs[0]] != nullptr)
+    return nb::borrow(objects_[face_.outputs[0]]);
   nb::list results;
   const auto add = [&](std::size_t i) {
     if (objects_[i] == nullptr) return;
