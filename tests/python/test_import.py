@@ -3,19 +3,18 @@
 import os
 import subprocess
 import sys
-import time
 
 
 def test_import_is_quick_and_pulls_nothing(run_python):
     source = """
 import sys, time
-start = time.perf_counter()
+start = time.process_time()
 import opforge
-took = time.perf_counter() - start
+took = time.process_time() - start
 assert not {"numpy", "torch", "json", "dataclasses"} & set(sys.modules)
 print(took * 1e3)
 """
-    # The best of a few: other programs run on this machine too.
+    # Time of the processor, and the best of a few: other programs run on this machine too.
     took = min(float(run_python(source)) for _ in range(5))
     assert took < 50, f"{took:.1f} ms"
 
@@ -44,4 +43,3 @@ def test_version_of_the_package_is_that_of_the_library():
     import opforge
 
     assert opforge.__version__ == opforge.version()
-    assert time.perf_counter() > 0
