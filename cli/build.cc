@@ -20,6 +20,7 @@ struct BuildOptions {
   std::string backends, targets = "native", tiers, dtypes, output, expected;
   bool from_cases = false, strict = false, unsigned_pack = false, no_attest = false, no_records = false, verbose = false;
   std::size_t jobs = 0, most_variants = 0;
+  std::optional<std::size_t> candidates;
 };
 
 nlohmann::json report_json(const BuildReport& report) {
@@ -85,6 +86,8 @@ Result<BuildRequest> request_of(const BuildOptions& options) {
   if (!options.from_cases && options.shapes.empty()) {
     return fail(Code::kInvalidArgument, "build: say which shapes: --from-cases (the declared ones) or --shape M=..,N=..");
   }
+  request.candidates = options.candidates.has_value();
+  request.most_candidates = options.candidates.value_or(0);
   request.jobs = options.jobs;
   request.most_variants = options.most_variants;
   request.strict = options.strict;
@@ -138,6 +141,9 @@ void add_build(CLI::App& app) {
   build->add_option("--target", options->targets, "x86-64-v3,x86-64-v4,sm_90a,sm_80,compute_80, or native")->capture_default_str();
   build->add_option("--tier", options->tiers, "Only kernels of these tiers");
   build->add_option("-o,--output", options->output, "The pack to write")->required();
+  build->add_option("--candidates", options->candidates,
+                    "Also the search space of each kernel and shape, for `opforge tune --pack` on a machine without the compilers: at most "
+                    "this many, spread over all values; 0: all");
   build->add_option("-j,--jobs", options->jobs, "Compiles at once; default: one for each core");
   build->add_option("--max-variants", options->most_variants, "Fail when an operator needs more on one target; 0: no limit");
   build->add_flag("--strict", options->strict, "A skipped artifact (its toolchain is absent) is a failure");

@@ -9,6 +9,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "operator/languages.hpp"
 #include "runtime/backends.hpp"
 
 namespace opforge::cli {
@@ -229,6 +230,21 @@ Result<DeviceInfo> select_device(std::string_view name) {
   }
   return fail(Code::kUnavailable,
               fmt::format("no device {} here{}; this machine has: {}", name, reason, join(here, ", ")));
+}
+
+Result<DeviceInfo> device_for_backend(std::string_view backend) {
+  std::vector<std::string> known;
+  for (Launcher* launcher : all_launchers()) {
+    if (launcher->name() == backend) return select_device(device_kind_name(launcher->device_kind()));
+    known.emplace_back(launcher->name());
+  }
+  for (const LanguageRow& row : all_languages()) {
+    if (row.backend == backend) return select_device(device_kind_name(row.device));
+    known.emplace_back(row.backend);
+  }
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  return fail(Code::kNotFound, fmt::format("unknown backend '{}'; there are {}", backend, join(known, ", ")));
 }
 
 void Table::row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }

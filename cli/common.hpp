@@ -51,6 +51,9 @@ Result<std::vector<const Operator*>> select_operators(const Catalogue& catalogue
 
 // The first device of a kind by backend name or "cpu"/"cuda"/"cuda:1"; kUnavailable with the driver's reason.
 Result<DeviceInfo> select_device(std::string_view name);
+// The first device that code of this backend runs on: of its launcher, or of the language of its kernels ("triton" runs on
+// "cuda"). kNotFound for an unknown backend.
+Result<DeviceInfo> device_for_backend(std::string_view backend);
 
 // A plain table: columns as wide as their content, numbers right-aligned by the caller.
 class Table {

@@ -19,8 +19,10 @@ namespace {
 // An OpenCL device may be this CPU once more, so it has to be asked for.
 Result<DeviceInfo> choose_device(const SessionOptions& options, ArtifactSource& source, std::string_view op) {
   if (!options.device.empty()) return select_device(options.device);
-  for (Launcher* launcher : all_launchers()) {
-    if (launcher->name() == options.backend) return select_device(device_kind_name(launcher->device_kind()));
+  if (!options.backend.empty() && options.backend != kReferenceBackend) {
+    // An unknown name is dispatch's to refuse, which lists those that serve the operator.
+    auto device = device_for_backend(options.backend);
+    if (device || device.error().code != Code::kNotFound) return device;
   }
   if (!options.pack.empty() && options.backend.empty()) {
     if (auto section = source.section(op)) {

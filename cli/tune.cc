@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/common.hpp"
+#include "cli/session.hpp"
 #include "forge/catalogue.hpp"
 #include "forge/tune.hpp"
 #include "runtime/seal.hpp"
@@ -23,7 +24,9 @@ struct TuneOptions {
   std::int64_t budget = 40;
   double seconds = 0, device_seconds = 0, limit_s = 30;
   std::uint64_t seed = 0;
-  bool again = false, no_prove = false, trials = false;
+  bool again = false, no_prove = false, trials = false, allow_unsigned = false;
+  std::string pack;
+  std::vector<std::string> trust;
 };
 
 std::string progress_line(const std::string& what, const TuneProgress& progress) {
@@ -70,9 +73,11 @@ Result<std::vector<Shape>> shapes_of(const TuneOptions& options, const std::vect
   return shapes;
 }
 
-Result<TuneRequest> prepare(const TuneOptions& options, const Shape& shape, const DeviceInfo& device, Store& store, Records& records) {
+Result<TuneRequest> prepare(const TuneOptions& options, const Shape& shape, const DeviceInfo& device,
+                            const std::shared_ptr<Pack>& pack, Store& store, Records& records) {
   TuneJob job;
   job.op = shape.op;
+  job.pack = pack;
   job.shape = shape.bench;
   job.backends = split(options.backends, ',');
   job.device = device;
@@ -96,12 +101,18 @@ Result<TuneRequest> prepare(const TuneOptions& options, const Shape& shape, cons
 }
 
 Result<int> run_tune(const TuneOptions& options) {
-  develop();
+  std::shared_ptr<Pack> pack;
+  // From a pack of candidates nothing is compiled: the process stays out of development mode.
+  if (options.pack.empty()) {
+    develop();
+  } else {
+    OPFORGE_ASSIGN(pack, open_pack(options.pack, options.trust, options.allow_unsigned));
+  }
   OPFORGE_ASSIGN(Catalogue catalogue, load_catalogue(options.common.plugins));
   OPFORGE_ASSIGN(auto ops, select_operators(catalogue, options.operators));
   OPFORGE_ASSIGN(auto shapes, shapes_of(options, ops));
   const auto backends = split(options.backends, ',');
-  OPFORGE_ASSIGN(DeviceInfo device, select_device(!options.device.empty() ? options.device : backends.empty() ? "cpu" : backends.front()));
+  OPFORGE_ASSIGN(DeviceInfo device, !options.device.empty() ? select_device(options.device) : backends.empty() ? select_device("cpu") : device_for_backend(backends.front()));
   const Folders folders = user_folders();
   OPFORGE_ASSIGN(Store store, Store::open(folders.cache));
   OPFORGE_ASSIGN(Records records, Records::open_in(folders.state));
@@ -113,7 +124,7 @@ Result<int> run_tune(const TuneOptions& options) {
   Progress progress(options.common.quiet);
   for (const Shape& shape : shapes) {
     const std::string what = fmt::format("{} {} {}", shape.op->signature.name, shape.bench.name, to_string(shape.bench.dtypes));
-    OPFORGE_ASSIGN(TuneRequest request, prepare(options, shape, device, store, records));
+    OPFORGE_ASSIGN(TuneRequest request, prepare(options, shape, device, pack, store, records));
     request.progress = [&](const TuneProgress& state) { progress.update(progress_line(what, state)); };
     const Contract contract = request.contract;
     OPFORGE_ASSIGN(TuneReport report, tune(std::move(request)));
@@ -241,6 +252,9 @@ void add_tune(CLI::App& app) {
   tune_command->add_flag("--again", options->again, "Measure although a choice is on record");
   tune_command->add_flag("--no-prove", options->no_prove, "Do not run the suites on the winner");
   tune_command->add_flag("--trials", options->trials, "A line for each candidate");
+  tune_command->add_option("--pack", options->pack, "Tune among what this pack holds (opforge build --candidates); nothing is compiled");
+  tune_command->add_option("--trust", options->trust, "Trust this key (hex or a file); may be repeated")->allow_extra_args(false);
+  tune_command->add_flag("--allow-unsigned", options->allow_unsigned, "Accept an unsigned pack");
   add_common(*tune_command, options->common);
   set_body(*tune_command, [options] { return run_tune(*options); });
   add_records(app);

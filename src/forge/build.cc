@@ -27,6 +27,7 @@ struct Job {
   Variant variant;
   Store::Loaded built;
   BuildRow row;
+  bool candidate = false;  // of a search space: may fail to compile
 };
 
 Result<std::vector<Target>> targets_of(const BuildRequest& request) {
@@ -124,10 +125,10 @@ class Builder {
   Status plan(const Operator& op) {
     std::map<std::string, std::size_t> per_target;
     std::set<std::string> seen;
-    const auto add = [&](const KernelDecl& kernel, const Variant& variant) {
+    const auto add = [&](const KernelDecl& kernel, const Variant& variant, bool candidate = false) {
       if (!seen.insert(to_string(variant)).second) return;
       ++per_target[variant.target];
-      Job job{&op, &kernel, variant, {}, {}};
+      Job job{&op, &kernel, variant, {}, {}, candidate};
       job.row = {op.signature.name, kernel.id, to_string(variant), variant.target, BuildOutcome::kFailed, "", 0};
       jobs_.push_back(std::move(job));
     };
@@ -137,6 +138,9 @@ class Builder {
         for (const ShapeRequest& shape : shapes_of(op, request_)) {
           OPFORGE_ASSIGN(auto variants, default_variants(op, kernel, shape, target));
           for (const Variant& variant : variants) add(kernel, variant);
+          if (!request_.candidates || kernel.backend == kReferenceBackend) continue;
+          OPFORGE_ASSIGN(auto space, variant_space(op, kernel, shape, target));
+          for (const Variant& variant : stratified_sample(std::move(space), request_.most_candidates)) add(kernel, variant, true);
         }
       }
     }
@@ -198,7 +202,9 @@ class Builder {
     auto built = obtain(*job.op, *job.kernel, job.variant, *request_.store, &compiled);
     job.row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (!built) {
-      job.row.outcome = built.error().code == Code::kUnavailable ? BuildOutcome::kSkipped : BuildOutcome::kFailed;
+      const Code code = built.error().code;
+      const bool skip = code == Code::kUnavailable || (job.candidate && code == Code::kToolchain);
+      job.row.outcome = skip ? BuildOutcome::kSkipped : BuildOutcome::kFailed;
       job.row.reason = built.error().message;
       return;
     }

@@ -23,6 +23,9 @@ struct BuildRequest {
   std::vector<DType> dtypes;           // combinations whose first variable has one of these; empty: all
   std::size_t jobs = 0;                // compiles at once; 0: one for each usable core
   std::size_t most_variants = 0;       // for each operator and target; 0: no limit. More is an error that says so
+  bool candidates = false;             // beside the defaults, the search space of each shape, for tuning where no compiler is
+  std::size_t most_candidates = 0;     // of each kernel, shape and target: a sample that has every value of every tunable
+                                       // where it can; 0: the whole space. One that does not compile is skipped
   bool strict = false;                 // a skipped artifact is a failure
   bool attest = true;                  // prove CPU artifacts that this CPU can run
   Store* store = nullptr;              // required

@@ -33,6 +33,10 @@ Result<std::vector<Variant>> default_variants(const Operator& op, const KernelDe
 Result<std::vector<Variant>> variant_space(const Operator& op, const KernelDecl& kernel,
                                            const ShapeRequest& shape, const Target& target);
 
+// At most `most` of `space` (0: all), the same ones each time: first what brings a value of a tunable that is not there yet,
+// then others, both in an order that the variants' names fix.
+std::vector<Variant> stratified_sample(std::vector<Variant> space, std::size_t most);
+
 // The kernel of a variant. kNotFound when the declaration has changed since.
 Result<const KernelDecl*> kernel_of(const Operator& op, const Variant& variant);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "forge/compile.hpp"
 #include "operator/infer.hpp"
@@ -144,6 +145,27 @@ Result<std::vector<Variant>> enumerate(const Operator& op, const KernelDecl& ker
 }
 
 }  // namespace
+
+std::vector<Variant> stratified_sample(std::vector<Variant> space, std::size_t most) {
+  if (most == 0 || space.size() <= most) return space;
+  std::vector<std::pair<Digest, const Variant*>> order;
+  for (const Variant& variant : space) order.emplace_back(sha256(to_string(variant)), &variant);
+  std::sort(order.begin(), order.end());
+  std::set<std::string> values;
+  std::set<const Variant*> taken;
+  std::vector<Variant> sample;
+  for (const bool only_new : {true, false}) {
+    for (const auto& [digest, variant] : order) {
+      if (sample.size() == most) return sample;
+      bool brings = false;
+      for (const auto& [name, value] : variant->values)
+        brings |= values.insert(name + "=" + to_string(value)).second;
+      if ((only_new && !brings) || !taken.insert(variant).second) continue;
+      sample.push_back(*variant);
+    }
+  }
+  return sample;
+}
 
 Support compiles_for(const Operator& op, const KernelDecl& kernel, const DTypeCombo& dtypes,
                      const Target& target) {
