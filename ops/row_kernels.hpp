@@ -189,6 +189,44 @@ inline KernelDecl tilelang_row_kernel(const std::string& op, const RowTensors& t
   return kernel;
 }
 
+// CuTe DSL: a block a row; columns are contiguous, rows start at 16-byte boundaries and are whole
+// vectors. Parameters: `pointers`, columns,
+// `scalars`, the row strides of the matrices.
+inline KernelDecl cutedsl_row_kernel(const std::string& op,
+                                     const std::vector<std::string>& pointers,
+                                     const RowTensors& tensors,
+                                     const std::vector<Binding>& scalars = {}) {
+  KernelDecl kernel{.id = op + ".cutedsl.row",
+                    .description = "a block a row, vectors of 16 bytes; sums in double",
+                    .backend = "cutedsl",
+                    .tier = Tier::kHighPrecision};
+  kernel.sources = {"cutedsl.py"};
+  kernel.tunables = {{"THREADS", {32, 64, 128, 256, 512}, "N * T.itemsize / 16", true, false}};
+  kernel.requires_any = {{DeviceKind::kCuda, 80, 0}};
+  std::string contiguous, rows_at_16 = "N * T.itemsize % 16 == 0";
+  for (const std::string& t : tensors.matrices) {
+    contiguous += (contiguous.empty() ? "" : " && ") + t + ".stride1 == 1";
+    rows_at_16 += " && (M <= 1 || " + t + ".stride0 * T.itemsize % 16 == 0)";
+  }
+  for (const std::string& t : tensors.vectors) contiguous += " && " + t + ".stride0 == 1";
+  kernel.launch.guards = {
+      {contiguous, "columns are not contiguous"},
+      {rows_at_16, "rows do not start and end at 16-byte boundaries"},
+      {"N > 0", "a row without columns has no vector"},
+      {"M <= 2147483647 && N <= 2000000000", "rows and columns are counted in 32 bits"}};
+  LaunchStep step{.entry = op};
+  for (const std::string& name : pointers) step.bindings.push_back(pointer(name));
+  step.bindings.push_back(
+      {.name = "columns", .type = ParamType::kI32, .value = "N", .tensor_map = {}});
+  step.bindings.insert(step.bindings.end(), scalars.begin(), scalars.end());
+  for (const std::string& t : tensors.matrices)
+    step.bindings.push_back(i64(t + "_row_stride", t + ".stride0"));
+  step.grid[0] = "M";
+  step.block[0] = "THREADS";
+  kernel.launch.steps = {step};
+  return kernel;
+}
+
 // Why a row operator has CUDA kernels beside its Triton one.
 inline LowLevelReason fixed_order_reason() {
   return {ReasonKind::kMissingPrimitive,

@@ -5,6 +5,35 @@ namespace opforge {
 
 void scale_reference(ReferenceCall& call);
 
+namespace {
+
+// Contiguous tensors as one stream of 16-byte vectors, one a thread.
+KernelDecl cutedsl_kernel(const std::vector<std::string>& tensors) {
+  KernelDecl kernel;
+  kernel.id = "scale.cutedsl";
+  kernel.description = "a 16-byte vector a thread of contiguous tensors";
+  kernel.backend = "cutedsl";
+  kernel.tier = Tier::kDeterministic;
+  kernel.sources = {"cutedsl.py"};
+  kernel.tunables = {{.name = "THREADS", .values = {128, 256, 512, 1024}, .initial = "256"}};
+  kernel.requires_any = {{DeviceKind::kCuda, 80, 0}};
+  kernel.launch.guards = {
+      {elementwise::all_of(tensors, "", ".stride1 == 1") + " && " + elementwise::all_of(tensors, "", ".stride0 == N"),
+       "a tensor is not contiguous"},
+      {"ceil_div(M * N, THREADS * 4) <= 2147483647", "more blocks than a grid has"}};
+  LaunchStep step;
+  step.entry = "scale";
+  for (const std::string& name : tensors) step.bindings.push_back({.name = name, .type = ParamType::kPtr, .value = name});
+  step.bindings.push_back({.name = "elements", .type = ParamType::kI64, .value = "M * N"});
+  step.bindings.push_back({.name = "alpha", .type = ParamType::kF32, .value = "alpha"});
+  step.grid[0] = "ceil_div(M * N, THREADS * (16 / T.itemsize))";
+  step.block[0] = "THREADS";
+  kernel.launch.steps = {step};
+  return kernel;
+}
+
+}  // namespace
+
 Operator opforge_operator_elementwise_scale() {
   const std::vector<std::string> tensors{"x", "y"};
   const std::vector<Binding> extra{{.name = "alpha", .type = ParamType::kF32, .value = "alpha"}};
@@ -23,7 +52,7 @@ Operator opforge_operator_elementwise_scale() {
   op.reference = scale_reference;
   op.reference_source = "reference.cc";
   op.kernels = {elementwise::cpu_kernel("scale", tensors, extra), elementwise::beside_triton(elementwise::cuda_kernel("scale", tensors, extra)),
-                elementwise::opencl_kernel("scale", tensors, extra), elementwise::triton_kernel("scale", tensors, extra)};
+                elementwise::opencl_kernel("scale", tensors, extra), elementwise::triton_kernel("scale", tensors, extra), cutedsl_kernel(tensors)};
   op.cases = elementwise::cases();
   for (Case& each : op.cases) each.attributes["alpha"] = 0.75;
   op.data_contracts = {{"cpu", "any strides; contiguous tensors are one stream"},

@@ -91,18 +91,20 @@ Operator opforge_operator_norm_rms_norm() {
   op.work = {"M * N * T.itemsize + N * W.itemsize", "M * N * T.itemsize", "4 * M * N"};
   op.reference = &rms_norm_reference;
   op.reference_source = "reference.cc";
-  op.kernels = {cuda_kernel("rms_norm.cuda.row", "a group of threads a row, in registers",
-                            Tier::kHighPrecision),
-                cuda_kernel("rms_norm.cuda.fixed",
-                            "the same with a fixed number of threads a row; any strides and widths",
-                            Tier::kDeterministic),
-                rows::triton_row_kernel("rms_norm", kTensors, {rows::f32("eps", "eps")}),
-                cpu_kernel(),
-                rows::opencl_row_kernel({.entry = "rms_norm",
-                                         .pointers = {"x", "w", "y"},
-                                         .scalars = {rows::f32("eps", "eps")},
-                                         .tensors = kTensors},
-                                        kTensors)};
+  op.kernels = {
+      cuda_kernel("rms_norm.cuda.row", "a group of threads a row, in registers",
+                  Tier::kHighPrecision),
+      cuda_kernel("rms_norm.cuda.fixed",
+                  "the same with a fixed number of threads a row; any strides and widths",
+                  Tier::kDeterministic),
+      rows::triton_row_kernel("rms_norm", kTensors, {rows::f32("eps", "eps")}),
+      rows::cutedsl_row_kernel("rms_norm", {"x", "w", "y"}, kTensors, {rows::f32("eps", "eps")}),
+      cpu_kernel(),
+      rows::opencl_row_kernel({.entry = "rms_norm",
+                               .pointers = {"x", "w", "y"},
+                               .scalars = {rows::f32("eps", "eps")},
+                               .tensors = kTensors},
+                              kTensors)};
   op.cases = rms_norm_cases();
   op.data_contracts = {{"cuda",
                         "fastest where rows start at 16-byte boundaries and columns are "

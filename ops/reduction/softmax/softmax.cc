@@ -118,6 +118,7 @@ Operator opforge_operator_reduction_softmax() {
                 rows::triton_row_kernel("softmax", kTensors),
                 cutile_kernel(),
                 tilelang_kernel(),
+                rows::cutedsl_row_kernel("softmax", {"x", "y"}, kTensors),
                 cpu_kernel(),
                 rows::opencl_row_kernel(
                     {.entry = "softmax", .pointers = {"x", "y"}, .tensors = kTensors}, kTensors)};
