@@ -34,7 +34,7 @@ inline void make_venv(const Path& root, const std::string& package, const std::s
           file_hash + ",10\n" + package + "-" + version + ".dist-info/INSTALLER,sha256=x,4\n" +
           package + "/__pycache__/__init__.cpython-311.pyc,,\n");
   put(root / "bin" / "python3",
-      "#!/bin/sh\ntouch " + (root / "was_started").string() + "\nexit 1\n");
+      "#!/bin/sh\n: > " + (root / "was_started").string() + "\nexit 1\n");
   std::filesystem::permissions(root / "bin" / "python3", std::filesystem::perms::owner_all);
 }
 

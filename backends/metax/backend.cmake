@@ -1,0 +1,2 @@
+# MetaX: says what it misses.
+opforge_backend(metax TOOLCHAIN toolchain.cc)
