@@ -16,8 +16,9 @@ namespace opforge {
 const std::vector<std::string>& known_variables() {
   static const std::vector<std::string>& names = *new std::vector<std::string>{
       "OPFORGE_BACKEND",      "OPFORGE_CACHE_DIR", "OPFORGE_CONFIG_DIR", "OPFORGE_CPU_LEVEL",
-      "OPFORGE_CUDA_INCLUDE", "OPFORGE_CXX",       "OPFORGE_LIBCUDA",    "OPFORGE_LIBNVML",
-      "OPFORGE_LIBOPENCL",    "OPFORGE_NVCC",      "OPFORGE_NVRTC",      "OPFORGE_PLUGINS",
+      "OPFORGE_CUDA_INCLUDE", "OPFORGE_CXX",       "OPFORGE_DATA_DIR",   "OPFORGE_HIPCC",
+      "OPFORGE_LIBCUDA",      "OPFORGE_LIBNVML",   "OPFORGE_LIBOPENCL",  "OPFORGE_MXCC",
+      "OPFORGE_NVCC",         "OPFORGE_NVRTC",     "OPFORGE_PLUGINS",    "OPFORGE_PYTHON",
       "OPFORGE_SOURCE_DIR",   "OPFORGE_STATE_DIR", "OPFORGE_THREADS",    "OPFORGE_TRUST",
   };
   return names;
@@ -30,6 +31,7 @@ std::vector<std::string> unknown_variables() {
     const std::string_view text = *entry;
     if (text.substr(0, kPrefix.size()) != kPrefix) continue;
     std::string name(text.substr(0, text.find('=')));
+    if (name.starts_with("OPFORGE_VENV_")) continue;  // one for each DSL: toolchain/venv.hpp
     if (!std::binary_search(known_variables().begin(), known_variables().end(), name))
       unknown.push_back(std::move(name));
   }
