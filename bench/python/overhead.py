@@ -1,7 +1,7 @@
 """What calling from Python adds: overhead.py PACK [--baseline PROGRAM] [--key KEY] [--json FILE]
 
-One thread, rms_norm of 1 x 64 f32, so that the call is what takes the time. Each figure is the best of
-300 rounds of 1,000 calls, in nanoseconds a call. PyTorch's figures are there where PyTorch is.
+One thread, rms_norm of 1 x 64 f32, so that the call is what takes the time. Each figure is the best
+of 300 rounds of 1,000 calls, in nanoseconds a call. PyTorch's figures are there where PyTorch is.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     import opforge
     opforge.load_pack()                          # the pack that the wheel carries
     softmax = opforge.operator("reduction.softmax")
-    y = softmax(x)                               # NumPy, PyTorch, JAX, CuPy: outputs are of x's kind
+    y = softmax(x)                               # NumPy, PyTorch, JAX, CuPy; y is of x's kind
     softmax(x, out=y)
     with softmax.prepare(x, out=y) as plan:      # the kernel is chosen once
         plan(x, out=y)

@@ -21,7 +21,8 @@ def rms(x, w, eps=1e-6):
 
 
 CASES = {
-    "activation.gelu": ((8, 32), (), {"form": "tanh"}, lambda x, **a: F.gelu(x, approximate="tanh")),
+    "activation.gelu": (
+        (8, 32), (), {"form": "tanh"}, lambda x, **a: F.gelu(x, approximate="tanh")),
     "activation.silu_and_mul": (
         (8, 32), (), {}, lambda x: F.silu(x.chunk(2, -1)[0]) * x.chunk(2, -1)[1]),
     "norm.layer_norm": (
@@ -141,7 +142,8 @@ def test_no_gradient_is_said_at_once(torch_context, monkeypatch):
 
     monkeypatch.delitem(references.REFERENCES, "elementwise.scale")
     with pytest.raises(errors.NotFound, match="scale_backward"):
-        opforge.torch.to_autograd(torch_context.operator("elementwise.scale"), context=torch_context)
+        opforge.torch.to_autograd(
+            torch_context.operator("elementwise.scale"), context=torch_context)
 
 
 def test_gradcheck_of_the_references():
@@ -211,7 +213,8 @@ def test_fallback(torch_context):
 
 
 def test_compile_and_export(torch_context):
-    norm = opforge.torch.to_custom_op(torch_context.operator("norm.rms_norm"), context=torch_context)
+    norm = opforge.torch.to_custom_op(
+        torch_context.operator("norm.rms_norm"), context=torch_context)
     softmax = opforge.torch.to_custom_op(
         torch_context.operator("reduction.softmax"), context=torch_context)
 

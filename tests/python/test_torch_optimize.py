@@ -130,8 +130,10 @@ def test_recognised(row):
 
 
 MISTAKEN = {
-    "epsilon outside the root": lambda x, w: x / (torch.sqrt((x * x).mean(-1, keepdim=True)) + 1e-6) * w,
-    "epsilon inside the mean": lambda x, w: x * torch.rsqrt((x * x + 1e-6).mean(-1, keepdim=True)) * w,
+    "epsilon outside the root": lambda x, w: x / (
+        torch.sqrt((x * x).mean(-1, keepdim=True)) + 1e-6) * w,
+    "epsilon inside the mean": lambda x, w: x * torch.rsqrt(
+        (x * x + 1e-6).mean(-1, keepdim=True)) * w,
     "a sum for a mean": lambda x, w: x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6) * w,
     "over the first dim": lambda x, w: x * torch.rsqrt((x * x).mean(0, keepdim=True) + 1e-6) * w,
     "dropout": lambda x, w: F.dropout(llama_rms(x, w), 0.1),

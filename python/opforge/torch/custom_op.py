@@ -36,7 +36,8 @@ def _inputs(face: Face) -> list[str]:
 def _schema(face: Face, name: str) -> str:
     inputs = ", ".join(_inputs(face))
     attributes = _attributes(face)
-    result = "Tensor" if len(face.outputs) == 1 else f"({', '.join(['Tensor'] * len(face.outputs))})"
+    many = ", ".join(["Tensor"] * len(face.outputs))
+    result = "Tensor" if len(face.outputs) == 1 else f"({many})"
     return f"{name}({inputs}{', *, ' + attributes if attributes else ''}) -> {result}"
 
 

@@ -1,4 +1,4 @@
-"""An operator as PyTorch code needs it: functional, with shapes of its outputs and its gradients."""
+"""An operator as PyTorch code needs it: functional, with shapes of outputs and with gradients."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ class Face:
         self.written = [row[0] for row in about["tensors"] if row[3] == "write" and not row[4]]
         self.updated = [row[0] for row in about["tensors"] if row[3] == "update"]
         self.outputs = self.written + self.updated
-        self.attributes = {row[0]: (row[1], _default(row[1], row[2])) for row in about["attributes"]}
+        self.attributes = {
+            row[0]: (row[1], _default(row[1], row[2])) for row in about["attributes"]
+        }
         self.combinations = [
             dict(part.split("=") for part in row.split(",")) for row in about["dtypes"]
         ]

@@ -183,7 +183,6 @@ def _pair(wanted, found, tensors, constants, loose) -> bool:
                 tensors.update(t)
                 constants.clear()
                 constants.update(c)
-                # _pair of the rest filled in copies of its own: they were handed up here.
                 return True
     return False
 
