@@ -53,7 +53,7 @@ struct Argument {
   DLTensor dl{};
 };
 
-Argument argument(const json& tensor, const fs::path& folder) {
+Argument argument(const json& tensor, const fs::path& folder, DLDeviceType device) {
   Argument made;
   made.name = tensor.at("name");
   made.absent = tensor.value("absent", false);
@@ -72,7 +72,7 @@ Argument argument(const json& tensor, const fs::path& folder) {
     made.bytes.assign(elements * static_cast<std::size_t>(info.bytes),
                       static_cast<char>(0xff));  // NaN, so that what is left shows
   }
-  made.dl.device = {kDLCPU, 0};
+  made.dl.device = {device, 0};
   made.dl.ndim = static_cast<std::int32_t>(made.dims.size());
   made.dl.dtype = info.dl;
   return made;
@@ -141,12 +141,12 @@ double worst_share(const Argument& output, const json& tolerance, const fs::path
   return worst;
 }
 
-bool run_case(opforge_context* context, const fs::path& folder) {
+bool run_case(opforge_context* context, const fs::path& folder, DLDeviceType device) {
   std::ifstream file(folder / "case.json");
   const json described = json::parse(file);
   const std::string op = described.at("op");
   std::vector<Argument> arguments;
-  for (const json& tensor : described.at("tensors")) arguments.push_back(argument(tensor, folder));
+  for (const json& tensor : described.at("tensors")) arguments.push_back(argument(tensor, folder, device));
   std::vector<const DLTensor*> tensors;
   std::vector<void*> data;
   for (Argument& one : arguments) {
@@ -190,7 +190,7 @@ bool run_case(opforge_context* context, const fs::path& folder) {
   return good;
 }
 
-int run(const char* pack, const char* key, const char* cases) {
+int run(const char* pack, const char* key, const char* cases, DLDeviceType device) {
   opforge_seal();
   opforge_context* context = nullptr;
   if (opforge_context_create(nullptr, &context) != OPFORGE_OK) stop("context");
@@ -208,7 +208,7 @@ int run(const char* pack, const char* key, const char* cases) {
   }
   std::sort(folders.begin(), folders.end());
   std::size_t failed = 0;
-  for (const fs::path& folder : folders) failed += run_case(context, folder) ? 0 : 1;
+  for (const fs::path& folder : folders) failed += run_case(context, folder, device) ? 0 : 1;
   char digest[65];
   opforge_choices_digest(context, digest);
   std::printf("%zu cases, %zu failed; choices %.16s\n", folders.size(), failed, digest);
@@ -219,12 +219,14 @@ int run(const char* pack, const char* key, const char* cases) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: %s PACK KEY CASES\n", argv[0]);
+  // An OpenCL device that is the CPU itself (PoCL) reads this program's own memory.
+  const bool opencl = argc == 5 && std::string(argv[4]) == "opencl";
+  if (argc != 4 && !opencl) {
+    std::fprintf(stderr, "usage: %s PACK KEY CASES [opencl]\n", argv[0]);
     return 2;
   }
   try {
-    return run(argv[1], argv[2], argv[3]);
+    return run(argv[1], argv[2], argv[3], opencl ? kDLOpenCL : kDLCPU);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
