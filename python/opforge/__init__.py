@@ -47,7 +47,7 @@ _LATER = {
     "doctor": "opforge.jobs",
     "optimize": "opforge.torch",
 }
-_MODULES = ("jobs", "pack", "program", "records", "torch")
+_MODULES = ("jobs", "pack", "program", "records", "torch", "workload")
 
 
 def __getattr__(name):
