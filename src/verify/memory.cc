@@ -260,6 +260,7 @@ Result<TrialMemory> TrialMemory::make(const Operator& op, const Trial& asked, De
   out.device_ = device;
   out.trial_ = asked;
   Trial& trial = out.trial_;
+  trial.tiled = trial.tiled && trial.layout == Layout::kContiguous;  // a tile is repeated densely
   if (trial.data_tensor.empty()) trial.data_tensor = main_input(op, trial);
   const auto& args = op.signature.tensors;
   out.tensors_.resize(args.size());

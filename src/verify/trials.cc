@@ -93,10 +93,11 @@ class TrialList {
   }
 
   // Operators of many dims grow by powers of both extents, and contractions by more than their
-  // tensors: such shapes shrink until this machine has a chance.
+  // tensors: such shapes shrink until this machine has a chance. What is laid out or rearranged
+  // must not be tiled.
   ValueMap fitting(std::int64_t row, std::int64_t width) const {
     const std::int64_t most =
-        rows_.size() > 2 ? std::min(most_elements(), std::int64_t{1} << 17) : most_elements();
+        std::min(most_elements(), rows_.size() > 2 ? std::int64_t{1} << 17 : kTiledElements);
     for (;;) {
       ValueMap out = dims(row, width);
       if (largest_tensor(out) <= most && flops(out) <= kFittingFlops) return out;
