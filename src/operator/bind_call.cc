@@ -125,8 +125,11 @@ class Binder {
       return {};
     }
     if (call_.dtypes.empty()) return {};
-    return wrong("dtypes {} are not supported; allowed: {}", to_string(call_.dtypes),
-                 combos_text(signature_));
+    std::string of;
+    for (const auto& [variable, name] : from)
+      of += fmt::format("{}{} is {}", of.empty() ? "" : ", ", name, variable);
+    return wrong("dtypes {} are not supported; allowed: {} ({})", to_string(call_.dtypes),
+                 combos_text(signature_), of);
   }
 
   Status bind_tensor(std::size_t index) {

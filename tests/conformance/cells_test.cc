@@ -5,7 +5,10 @@ namespace {
 
 TEST(Cells, EveryOperatorHasACellForEachOfferedTierAndDtype) {
   std::set<std::string> names;
-  for (const Cell& cell : all_cells()) EXPECT_TRUE(names.insert(cell.name()).second) << cell.name();
+  for (Cell cell : all_cells()) {
+    cell.takes_long = false;  // a part of the name only
+    EXPECT_TRUE(names.insert(cell.name()).second) << cell.name();
+  }
   for (const Operator* op : catalogue().all()) {
     EXPECT_NE(op->reference, nullptr) << op->signature.name;
     for (const KernelDecl& kernel : op->kernels) {
