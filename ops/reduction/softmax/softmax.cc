@@ -52,7 +52,10 @@ KernelDecl cutile_kernel() {
   step.bindings = {rows::pointer("x"), rows::pointer("y")};
   step.grid[0] = "M";
   kernel.launch.steps = {step};
+  // A tile that is wider than the row is stored in whole vectors.
   kernel.launch.guards = {{"LOOP == 1 || N <= TILE", "the row does not fit into a tile"},
+                          {"LAYOUT == 0 || N * T.itemsize % 16 == 0",
+                           "vector access needs rows that end at 16-byte boundaries"},
                           {"M <= 2147483647", "more rows than a grid has blocks"}};
   return kernel;
 }
