@@ -244,8 +244,11 @@ Result<DeviceApi::StreamState> CudaDeviceApi::stream_state(int ordinal, StreamHa
   if (const CuResult r = capturing(driver, stream, &state.capturing); r != kSuccess) {
     return fail(check(driver, r, "cuStreamIsCapturing", "looking at a stream").error());
   }
+  // The driver refuses to tell the id of a stream that is being captured, and the question ends the
+  // capture. No workspace is taken then, so the handle does.
   unsigned long long id = 0;
-  const bool has_id = driver.stream_id != nullptr && driver.stream_id(stream, &id) == kSuccess;
+  const bool has_id =
+      !state.capturing && driver.stream_id != nullptr && driver.stream_id(stream, &id) == kSuccess;
   // Drivers before CUDA 12 have no ids: there the handle stands for its stream.
   state.id = has_id ? id : reinterpret_cast<std::uintptr_t>(stream);
   return state;

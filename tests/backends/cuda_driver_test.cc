@@ -206,6 +206,15 @@ TEST_F(CudaTest, NoAllocationUnderCapture) {
   devices().release(0, *next, nullptr);
 }
 
+TEST_F(CudaTest, LookingAtAStreamLeavesItsCaptureIntact) {
+  auto recording = devices().timer()->record(0, [&](StreamHandle stream) -> Status {
+    const auto state = devices().stream_state(0, stream);
+    EXPECT_TRUE(state && state->capturing);
+    return {};
+  });
+  EXPECT_TRUE(recording) << recording.error().message;
+}
+
 TEST_F(CudaTest, ErrorOfTheLegacyStreamUnderCaptureCountsAsCapture) {
   standin.fail("cuStreamIsCapturing", 0, 906);
   const auto state = devices().stream_state(0, nullptr);

@@ -262,6 +262,10 @@ EXPORT int cuStreamGetId(void* stream, unsigned long long* id) {
   if (standin.fast) return 0;
   ENTER_IN_CONTEXT("cuStreamGetId")
   Stream* s = real_stream(stream);
+  if (s != NULL && s->capturing) { /* as driver 580 does */
+    s->invalidated = 1;
+    LEAVE(900);
+  }
   *id = s != NULL ? s->id : (uintptr_t)stream == 2 ? 2 : 1;
   LEAVE(0);
 }
@@ -283,12 +287,15 @@ EXPORT int cuStreamBeginCapture_v2(Stream* stream, int mode) {
   (void)mode;
   if (real_stream(stream) == NULL) LEAVE(900);
   stream->capturing = 1;
+  stream->invalidated = 0;
   stream->captured_launches = 0;
   LEAVE(0);
 }
 EXPORT int cuStreamEndCapture(Stream* stream, int** graph) {
   ENTER_IN_CONTEXT("cuStreamEndCapture")
   stream->capturing = 0;
+  *graph = NULL;
+  if (stream->invalidated) LEAVE(901);
   *graph = malloc(sizeof **graph);
   **graph = stream->captured_launches;
   LEAVE(0);

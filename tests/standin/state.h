@@ -19,6 +19,7 @@ typedef struct Stream {
   Context* context;
   uint64_t id;
   int non_blocking, capturing, captured_launches;
+  int invalidated; /* a call that a capture does not stand ends it */
 } Stream;
 
 typedef struct Device {
