@@ -283,8 +283,9 @@ class TrialList {
           values.emplace_back(*limit);
       }
       if (attribute.type == AttrType::kFloat) {
-        // Ordinary values too: a kernel that ignores the attribute must not pass on its default.
-        for (const double ordinary : {0.75, 2.5, -1.25}) {
+        // Ordinary values too: a kernel that ignores the attribute must not pass on its default,
+        // nor one that rounds it (f32 has these values, 16-bit types have not).
+        for (const double ordinary : {0.75 + 0x1p-12, 2.5 + 0x1p-12, -1.25 - 0x1p-12}) {
           if (ordinary >= attribute.min.value_or(ordinary) &&
               ordinary <= attribute.max.value_or(ordinary))
             values.emplace_back(ordinary);

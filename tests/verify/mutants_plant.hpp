@@ -166,7 +166,8 @@ inline std::string wrapper_text(const Operator& op, const KernelDecl& kernel,
     parameters += fmt::format("{}{} {}", parameters.empty() ? "" : ", ",
                               parameter_type(binding.type), binding.name);
     const bool written =
-        binding.type == ParamType::kPtr && reads_or_writes(op, binding.value, true);
+        binding.type == ParamType::kPtr &&
+        (reads_or_writes(op, binding.value, true) || binding.value.starts_with("workspace"));
     arguments += (arguments.empty() ? "" : ", ") +
                  (written ? "const_cast<void*>(" + binding.name + ")" : binding.name);
   }

@@ -15,7 +15,7 @@ struct RopeCall {
   const float *cos, *sin;
   const int64_t* positions;
   T* y;
-  int64_t size_b, size_l, size_h, size_d, size_p, size_r;
+  int64_t size_l, size_h, size_d, size_p, size_r;
   int64_t x_strides[4], y_strides[4], cos_strides[2], sin_strides[2], positions_strides[2];
   int64_t offset;
   bool interleaved;

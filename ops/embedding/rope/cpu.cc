@@ -6,17 +6,15 @@ namespace cpu {
 
 template <class V>
 void rope(const void* x, const void* cos, const void* sin, const void* positions, void* y,
-          int64_t size_b, int64_t size_l, int64_t size_h, int64_t size_d, int64_t size_p,
-          int64_t size_r, int64_t x0, int64_t x1, int64_t x2, int64_t x3, int64_t y0, int64_t y1,
-          int64_t y2, int64_t y3, int64_t cos0, int64_t cos1, int64_t sin0, int64_t sin1,
-          int64_t positions0, int64_t positions1, int64_t offset, int32_t interleaved,
-          int64_t begin, int64_t end) {
+          int64_t size_l, int64_t size_h, int64_t size_d, int64_t size_p, int64_t size_r,
+          int64_t x0, int64_t x1, int64_t x2, int64_t x3, int64_t y0, int64_t y1, int64_t y2,
+          int64_t y3, int64_t cos0, int64_t cos1, int64_t sin0, int64_t sin1, int64_t positions0,
+          int64_t positions1, int64_t offset, int32_t interleaved, int64_t begin, int64_t end) {
   const RopeCall<typename V::T> call{static_cast<const typename V::T*>(x),
                                      static_cast<const float*>(cos),
                                      static_cast<const float*>(sin),
                                      static_cast<const int64_t*>(positions),
                                      static_cast<typename V::T*>(y),
-                                     size_b,
                                      size_l,
                                      size_h,
                                      size_d,
@@ -29,7 +27,6 @@ void rope(const void* x, const void* cos, const void* sin, const void* positions
                                      {positions0, positions1},
                                      offset,
                                      interleaved != 0};
-  (void)size_b;
   run_rope(call, 1.0f, begin, end);
 }
 
