@@ -42,8 +42,8 @@ def torch_operators() -> Operators:
     return Operators(lambda x, w: F.rms_norm(x, (x.shape[-1],), w, 1e-6), torch_rope, swiglu, F.cross_entropy)
 
 
-def opforge_operators(contract: str) -> Operators:
-    """Those of the open packs, with gradients by their own backward kernels."""
+def opforge_operators() -> Operators:
+    """Those of the open packs, with gradients by their own backward kernels. Those for the CPU are DETERMINISTIC."""
     import opforge
     from opforge.torch import to_autograd
 
@@ -52,10 +52,10 @@ def opforge_operators(contract: str) -> Operators:
         for name in ("norm.rms_norm", "embedding.rope", "activation.silu_and_mul", "loss.cross_entropy")
     )
     return Operators(
-        lambda x, w: norm(x, w, eps=1e-6, contract=contract),
-        lambda x, cos, sin: rope(x, cos, sin, contract=contract),
-        lambda x: gate(x, contract=contract),
-        lambda x, target: loss(x, target, contract=contract)[1].mean(),
+        lambda x, w: norm(x, w, eps=1e-6),
+        lambda x, cos, sin: rope(x, cos, sin),
+        lambda x: gate(x),
+        lambda x, target: loss(x, target)[1].mean(),
     )
 
 

@@ -2,7 +2,8 @@
 
     python train.py --steps 300 --curve losses.svg
 
-Prints the losses side by side and whether both runs with opforge ended with the same weights, bit for bit (DETERMINISTIC).
+Prints the losses side by side and whether both runs with opforge ended with the same weights, bit for bit (the kernels are
+DETERMINISTIC).
 """
 import argparse
 import hashlib
@@ -77,7 +78,7 @@ def main() -> int:
     args = parser.parse_args()
     open_pack(args.pack)
     torch.use_deterministic_algorithms(True)
-    forge = model.opforge_operators("DETERMINISTIC")
+    forge = model.opforge_operators()
     ours, first = train(forge, args.steps)
     _, second = train(forge, args.steps)
     theirs, _ = train(model.torch_operators(), args.steps)
