@@ -22,18 +22,14 @@ void fused_add_rms_norm_backward_reference(ReferenceCall& call) {
     const double* in = x.values.data() + row * columns;
     const double* d = dy.values.data() + row * columns;
     double squares = 0;
-    for (std::int64_t i = 0; i < columns; ++i) {
-      squares += in[i] * in[i];
-    }
+    for (std::int64_t i = 0; i < columns; ++i) squares += in[i] * in[i];
     const double s = std::sqrt(squares / n + eps);
-    double g_mean = 0, product_mean = 0, g_size = 0, product_size = 0, product_doubt = 0;
+    double product_mean = 0, product_size = 0, product_doubt = 0;
     for (std::int64_t i = 0; i < columns; ++i) {
       const double g = d[i] * w.values[i] / n, z = in[i] / s;
       const double doubt = std::fabs(z);
       const double magnitude = std::fabs(d[i]) * std::fabs(w.values[i]) / n;
-      g_mean += g;
       product_mean += g * z;
-      g_size += magnitude;
       product_size += magnitude * std::fabs(z);
       product_doubt += magnitude * doubt;
       dw.values[i] += d[i] * z;
@@ -49,7 +45,6 @@ void fused_add_rms_norm_backward_reference(ReferenceCall& call) {
                           std::fabs(z) * product_doubt + tiny) /
                              s +
                          tiny + std::fabs(added.values[at]);
-      (void)g_mean, (void)g_size;
     }
   }
 }
